@@ -4,22 +4,25 @@
 //! An error is about a field that no pod has, so the policy does not load. A warning is about something valid that has
 //! no effect, or a different effect than it seems to have.
 
+mod contradictions;
 mod expressions;
 mod overlap;
 mod unused;
 mod values;
 
 use crate::definition::{Definition, Rule};
+use crate::matcher::{PodContext, Selection};
 use crate::overlay::{Addition, ContainerName, Write};
-use crate::source::{Severity, SourceError};
+use crate::policy::Policy;
+use crate::source::{Diagnostic, Severity, SourceError};
 
 pub use overlap::overlaps;
-pub(super) use values::resource_names::WELL_KNOWN;
 
 /// The errors in a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
     let mut found = expressions::findings(definition);
     found.extend(values::environment::findings(definition));
+    found.extend(contradictions::gpus_of_added(definition));
     let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| definition.error(finding)).collect()
 }
@@ -27,16 +30,40 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
 /// The warnings about a policy, also those in the files that it extends.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let mut found = expressions::findings(definition);
-    found.extend(values::literals::findings(definition));
     found.extend(unused::findings(definition));
-    found.extend(values::overlays::findings(definition));
-    found.extend(values::amounts::findings(definition));
-    found.extend(values::environment::findings(definition));
+    found.extend(contradictions::findings(definition));
     found.extend(values::tables::findings(definition));
     found.extend(values::resource_names::findings(definition));
     found.extend(values::volumes::findings(definition));
+    found.extend(values::overlays::findings(definition));
+    found.extend(of_values(definition));
     let warnings = found.into_iter().filter(|finding| finding.severity == Severity::Warning);
     warnings.map(|finding| definition.error(finding)).collect()
+}
+
+/// What is odd about values of rules.
+fn of_values(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = values::literals::findings(definition);
+    found.extend(values::amounts::findings(definition));
+    found.extend(values::environment::findings(definition));
+    found
+}
+
+/// The warnings about the values that the rules of a policy have with its parameters, which have been written as
+/// expressions: what a literal may not be, a parameter may not be either.
+pub fn warnings_of_values(policy: &Policy) -> Vec<SourceError> {
+    let definition = policy.definition();
+    let Ok(resolved) = policy.resolved(&Selection::default(), &PodContext::default()) else {
+        return Vec::new();
+    };
+    let valued = Definition { rules: resolved.evaluated.rules.clone(), ..definition.clone() };
+    let known = of_values(definition);
+    let is_new = |finding: &Diagnostic| {
+        let place = (finding.code, finding.span.line);
+        known.iter().all(|one| (one.code, one.span.line) != place && one.message != finding.message)
+    };
+    let found = of_values(&valued).into_iter().filter(is_new);
+    found.map(|finding| definition.error(finding)).collect()
 }
 
 /// Every write of the rules.

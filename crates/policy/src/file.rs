@@ -16,10 +16,12 @@ mod near_names;
 mod other_kind;
 mod parameters;
 mod parse;
+mod plain_text;
 mod rules;
 mod settings_files;
 mod variables;
 mod yaml_mistakes;
+mod yaml_repairs;
 
 pub use composition::{composed, composed_text, definitions, untaken};
 pub use extendable::Extendable;
@@ -107,6 +109,7 @@ impl PolicyFile {
         yaml_mistakes::find(&self.spec, &mut warnings);
         let others: Vec<&Node> =
             extendable.iter().filter_map(|other| other.read().ok()).map(|other| &other.spec).collect();
+        warnings.extend(plain_text::find(&self.spec, &self.source.text));
         warnings.extend(near_names::find(&self.spec, &others));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }

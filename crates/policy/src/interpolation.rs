@@ -139,6 +139,11 @@ impl Interpolation {
             })?,
         };
         let text = text.trim();
+        if text.text.is_empty() {
+            let message = format!("`{key}` is empty");
+            let hint = "write a condition, such as `gpus > 0`, or leave the key out";
+            return Err(Diagnostic::error(INVALID_EXPRESSION, node.span, message).hint(hint));
+        }
         let is_cel = || Expression::compile(text.text).is_ok();
         if let Some(at) = text.text.find("${").filter(|at| *at == 0 || !is_cel()) {
             let part = |piece| match piece {
@@ -326,12 +331,14 @@ const OF_OTHER_ENGINES: &[(&str, &str)] = &[
     ("None", NULL),
     ("element", "write `container` for the container"),
     ("env", "add `env: NAME` to the check, and read `value`, the value of that variable"),
+    ("metadata", "write `pod.metadata`"),
     ("nil", NULL),
     ("none", NULL),
     ("object", "write `pod` for the pod"),
     ("parameters", "write the name of the parameter by itself, without `parameters.`"),
     ("params", "write the name of the parameter by itself, without `params.`"),
     ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
+    ("spec", "write `pod.spec`"),
     ("value", "add `env: NAME` to the check: `value` is that of the variable"),
     ("variables", "write the name of the variable by itself"),
 ];

@@ -53,6 +53,8 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "machines-gpus-not-a-number",
             "machines-value-",
             "codes-of-reports",
+            "contradiction-sidecar-with-gpus",
+            "parameter-mount-path-relative",
             "cpu-request-above-its-limit",
             "default-",
             "device-names-nothing",
@@ -85,6 +87,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
         "a schema sees a value and not its spelling",
         &[
             "device-resource-without-a-name",
+            "text-version-as-a-number",
             "mount-path-with-a-slash",
             "variable-with-the-name-of-a-type",
             "file-name",

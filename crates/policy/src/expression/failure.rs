@@ -32,17 +32,29 @@ const MARKS: &[(&str, &str)] = &[
     (":=", "a parameter has a `default`, and a value that may be absent `.orValue(…)`"),
     ("=>", "write `>=` for greater or equal"),
     ("=<", "write `<=` for less or equal"),
+    ("~=", "write `value.contains('…')`, or `startsWith` or `endsWith`: there are no regular expressions"),
+    ("≥", "write `>=` for greater or equal"),
+    ("≤", "write `<=` for less or equal"),
+    ("≠", "write `!=` for not equal"),
+    ("..", "write both bounds: `totalGpus >= 1 && totalGpus <= 8`"),
     ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
     (" in (", "write a list in brackets: `value in ['a', 'b']`"),
-    ("`", "write strings in quotes: `'`"),
+    ("`", "write strings in quotes, as in `'text'`, and numbers as they are"),
     ("“", "write straight quotes: `'`"),
     ("”", "write straight quotes: `'`"),
     ("‘", "write straight quotes: `'`"),
     ("’", "write straight quotes: `'`"),
 ];
 
+/// Words in messages of the parser, and what to write instead.
+const OF_MESSAGES: [(&str, &str); 2] = [
+    ("has() macro", "`has` takes a field: look a key up as in `'KEY' in pod.metadata.labels`"),
+    ("reserved identifier: namespace", "write `podNamespace` for the namespace of the pod"),
+];
+
 /// What the parser says of its own grammar, which means nothing to authors.
-const INTERNAL: [&str; 5] = [" expecting ", "Context", "token recognition", "FallThrough", "Error("];
+const INTERNAL: [&str; 6] =
+    ["viable alternative", " expecting ", "Context", "token recognition", "FallThrough", "Error("];
 
 /// An error of the parser at byte `at` of the source.
 pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
@@ -56,10 +68,13 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     };
     // A word in front of a value is the name of one, and the error is at the value.
     let before = source[..at].split_whitespace().next_back().unwrap_or_default();
+    let of_message = OF_MESSAGES.iter().find(|(words, _)| message.contains(words)).map(|(_, hint)| *hint);
+    let every = (source.trim() == "*").then_some("write `containers: \"true\"` for every container");
     let operator = MARKS.iter().find(|(mark, _)| source.contains(mark));
     let operator = operator.or_else(|| OPERATORS.iter().find(|(other, _)| [found, before].contains(other)));
     let is_template = source.starts_with('{') && !source.contains(':');
-    let braces = is_template.then_some("write `${…}` with one pair of braces, not `${{ … }}`");
+    let braces = is_template
+        .then_some("leave out the braces: an expression has none within it, and a condition none at all");
     let is_nested = source.matches('(').count() > source.matches(')').count();
     let nested = (found.is_empty() && is_nested).then_some("a `(` is not closed: write the `)`");
     let has_no_else = source.contains(" ? ") && !source.contains(" : ");
@@ -72,7 +87,10 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: open.or(nested).or(choice).or(operator.map(|(_, hint)| *hint)).or(braces).map(str::to_owned),
+        hint: (of_message.or(every).or(open).or(nested).or(choice))
+            .or(operator.map(|(_, hint)| *hint))
+            .or(braces)
+            .map(str::to_owned),
     }
 }
 
@@ -107,6 +125,9 @@ fn guard(key: &str) -> String {
             "a pod has it only when it runs: write `NAME: {{valueFrom: {{fieldRef: {{fieldPath: {field}}}}}}}` in `env`"
         );
     }
+    if key == "namespace" {
+        return "write `podNamespace` for the namespace of the pod".to_owned();
+    }
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let as_field = if key.chars().all(is_name) { format!("`.?{key}` or ") } else { String::new() };
     format!("read it as {as_field}`[?'{key}']`, and end with `.orValue(…)`")
@@ -137,6 +158,7 @@ impl From<ExecutionError> for Failure {
                 let (wanted, hint) = match want.as_str() {
                     "bool" if got == "list" => ("a boolean", COMPARE_SIZE),
                     "bool" => ("a boolean", COMPARE),
+                    _ if got == "optional_type" || got == "optional" => ("a list or a map", OPTIONAL_LIST),
                     _ => ("a list or a map", "write a list, as in `[x]`"),
                 };
                 let message = format!("{wanted} is needed, not `{got}`");
@@ -200,24 +222,35 @@ const COMPARE_SIZE: &str = "compare its size, as in `size(list) > 0`";
 /// The remedy for an optional value, read by `.?`, that is used in place of its content.
 pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
 
+/// The remedy for such a value in place of a list.
+const OPTIONAL_LIST: &str = "end what `.?` or `[?…]` reads with `.orValue([])`";
+
 /// The remedy for an operator that does not take values of these types.
 pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
     let has = |name: &str| types.iter().any(|known| known.starts_with(name));
-    if has("null") {
-        "guard a value that is `null`: `x == null ? … : …`"
-    } else if has("optional") {
-        OPTIONAL
-    } else if ["&&", "||", "!"].contains(&operator) {
-        if has("list") { COMPARE_SIZE } else { COMPARE }
-    } else if operator == "a comparison" && has("string") {
-        "read an amount by `quantity('64Gi')`, and a string of digits by `int(…)`"
-    } else if operator == "orValue" {
-        "only a value that `.?` or `[?…]` reads takes `orValue(…)`"
-    } else if operator == "." {
-        "only a map has fields: correct the value, or the row of `machines` that sets it"
-    } else if operator == "devices" {
-        "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
-    } else {
-        "convert one of them with `int(…)`, `double(…)` or `string(…)`"
+    let order = ["<", "<=", ">", ">=", "a comparison"].contains(&operator);
+    match operator {
+        _ if has("null") => "guard a value that is `null`: `x == null ? … : …`",
+        _ if has("optional") => OPTIONAL,
+        "&&" | "||" | "!" if has("list") => COMPARE_SIZE,
+        "&&" | "||" | "!" => COMPARE,
+        _ if order && has("bool") => "compare twice for an interval: `0 < totalGpus && totalGpus < 8`",
+        _ if (order || operator == "-" || operator == "*" || operator == "/") && has("string") => {
+            "read an amount by `quantity(x)`, as in `quantity('64Gi')`, and a string of digits by `int(x)`"
+        }
+        "orValue" => "only a value that `.?` or `[?…]` reads takes `orValue(…)`",
+        "." if has("list") => "write `size(list)` for the number of items, and `list[0]` for the first one",
+        "." => "only a map has fields: correct the value, or the row of `machines` that sets it",
+        "devices" => {
+            "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
+        }
+        "[_]" if has("list") => {
+            "a list has numbers as keys: write a map, `{KEY: value}`, where the value is declared"
+        }
+        "[_]" => "a text has no items: write `text.startsWith('…')`, or `text.charAt(0)`",
+        "contains" if has("list") => "write `item in list`",
+        "size" if has("bool") => "a boolean has no size: write it alone, or with `!` before it",
+        "+" if has("list") => "write `list + [item]` for a list, and `list.join(',') + text` for a text",
+        _ => "convert one of them with `int(…)`, `double(…)` or `string(…)`",
     }
 }

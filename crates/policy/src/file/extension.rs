@@ -190,7 +190,10 @@ impl Combine {
             Self::Keys if !from.source.is_policy => {
                 let base = owner(from.files, known.span);
                 let message = format!("the base `{base}` has `{key}.{}`, too", entry.key);
-                let hint = "keep it in one of the two, or in the policy that takes both alone";
+                let of_part = owner(from.files, entry.span);
+                let hint = format!(
+                    "take one of the two in `extends`, or leave out that of `{of_part}` and write it in the policy itself"
+                );
                 return Err(Diagnostic::error(EXTENSION, entry.span, message).hint(hint).into());
             }
             Self::Machines if from.source.extends.is_some() => push(base, entry),

@@ -246,6 +246,11 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 let list = self.list(tree, items, keys, true)?;
                 if field.name == "volumeMounts" {
                     self.check_if_none(found, || check::mounts(tree.items()));
+                    let values = list.as_ref().filter(|_| !self.checks).map_or(&[][..], Tree::items);
+                    check::mounts(values).map_err(|problem| {
+                        let of_value = EvaluationError::about(|visit| tree.texts(visit), &problem.message);
+                        problem.hint.iter().fold(of_value, |error, hint| error.with_hint(hint))
+                    })?;
                 }
                 Ok(list)
             }

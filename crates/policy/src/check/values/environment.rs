@@ -2,7 +2,7 @@
 
 use crate::definition::{Definition, Rule};
 use crate::overlay::{Addition, Section, Write, in_order, references};
-use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
+use crate::source::{Diagnostic, UNKNOWN_VARIABLE, UNRESOLVED_REFERENCE, did_you_mean, is_misspelling};
 use fabric_yaml::Span;
 
 /// A variable that a rule sets in the containers that it selects.
@@ -10,6 +10,7 @@ struct Set<'d> {
     name: &'d str,
     value: String,
     span: Span,
+    name_span: Span,
 }
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
@@ -18,7 +19,18 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         let (message, hint) = own(set.name, &set.value)?;
         Some(Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message).hint(hint))
     });
-    own.chain(cycle(&all)).collect()
+    let hyphens = all.iter().filter(|set| set.name.contains('-')).map(|set| {
+        let message = format!("the variable `{}` has a `-`, with which no shell can read it", set.name);
+        let warning = Diagnostic::warning(UNKNOWN_VARIABLE, set.name_span, message);
+        warning.hint(did_you_mean(&set.name.replace('-', "_")))
+    });
+    let misspelt = all.iter().filter_map(|set| {
+        let other = references(&set.value).find(|other| is_misspelling(other, set.name))?;
+        let message = format!("`$({other})` is almost the variable `{}` itself", set.name);
+        let warning = Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message);
+        Some(warning.hint(did_you_mean(&format!("$({})", set.name))))
+    });
+    own.chain(hyphens).chain(misspelt).chain(cycle(&all)).collect()
 }
 
 /// The error for variables that refer to each other, so that none can stand first.
@@ -52,7 +64,7 @@ fn variables<'d>(rule: &'d Rule) -> impl Iterator<Item = Set<'d>> {
         let value = write.value.get("value")?;
         // An entry that is added to a list is below the key of its side.
         let written = value.entries().first().map_or(value, |side| &side.value).source()?;
-        Some(Set { name: write.name()?, value: written, span: value.span })
+        Some(Set { name: write.name()?, value: written, span: value.span, name_span: write.span() })
     };
     let writes = rule.additions_to(&Section::Selected).flat_map(Addition::writes);
     writes.filter(|write| write.path == ["env"]).filter_map(set)

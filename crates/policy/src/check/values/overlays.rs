@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{named_containers, writes};
+use crate::check::named_containers;
 use crate::definition::Definition;
 use crate::overlay::{Addition, ContainerName, Target, Tree, Write};
 use crate::schema::{self, is_extended_resource};
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, INCOMPLETE_CONTAINER, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
-    UNKNOWN_ENUM_VALUE, closest, did_you_mean,
+    closest, did_you_mean,
 };
 use fabric_yaml::Span;
 
@@ -18,7 +18,6 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     incomplete(definition, &mut found);
     devices(definition, &mut found);
     requests_without_limit(definition, &mut found);
-    media(definition, &mut found);
     found
 }
 
@@ -58,7 +57,7 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
             let message = format!("no rule gives `{name}` an `image`, so no pod gets this container");
             let own = || "write its `image`, unless it is a container of the pods themselves".to_owned();
             (message, closest(name, added()).map_or_else(own, did_you_mean))
-        } else if let Some(probe) = probe.filter(|_| *list == "initContainers" && !has("restartPolicy")) {
+        } else if let Some(probe) = probe.filter(|_| *list == "initContainers" && !is_native(parts)) {
             let message =
                 format!("the init container `{name}` has a `{probe}`, which only a native sidecar can have");
             (message, "write `restartPolicy: Always`, or leave the probe out".to_owned())
@@ -67,6 +66,12 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
         };
         found.push(Diagnostic::warning(INCOMPLETE_CONTAINER, parts[0].0.name.span, message).hint(hint));
     }
+}
+
+/// Returns whether an init container is a native sidecar, or may be one.
+fn is_native(parts: &[(&ContainerName, &Addition)]) -> bool {
+    let policies = parts.iter().filter_map(|(_, part)| part.tree.get("restartPolicy"));
+    policies.into_iter().any(|policy| policy.as_str().is_none_or(|policy| policy == "Always"))
 }
 
 /// Devices of a fabric, whose libraries pin memory, in the containers of the pod and in each that a rule adds.
@@ -83,7 +88,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     }
     let unlocked = holders.into_values().filter(|holder| !holder.may_lock);
     for (device, span) in unlocked.filter_map(|holder| holder.device) {
-        let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
+        let message = format!(
+            "the policy adds `{device}`, and no rule adds the capability `IPC_LOCK` to its container"
+        );
         let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless \
                     the nodes do not limit locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
@@ -146,16 +153,4 @@ fn locks_memory(name: &str) -> bool {
     let name = name.to_uppercase().replace('-', "_");
     let name = name.strip_prefix("CAP_").unwrap_or(&name);
     name == "ALL" || closest(name, ["IPC_LOCK"]).is_some()
-}
-
-/// Volume media that no kubelet knows. The API server accepts any.
-fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    for tree in writes(definition).filter_map(|write| write.value.at(&["emptyDir", "medium"])) {
-        let Some(medium) = tree.as_str() else { continue };
-        if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
-            let message = format!("no kubelet knows the medium `{medium}`, so the pod does not start");
-            let hint = "write `Memory`, or `HugePages`";
-            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, tree.span, message).hint(hint));
-        }
-    }
 }

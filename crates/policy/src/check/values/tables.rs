@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::{Definition, add_names_of_variables, entries};
+use crate::definition::{Definition, add_names_of_variables, entries, keys};
 use crate::interpolation::names_in;
 use crate::parameter::{LabelTable, Table, range_text};
 use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, NO_DEVICES, TEMPLATE_BRACES, UNKNOWN_LABEL};
@@ -28,11 +28,12 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
             found.push(Diagnostic::warning(GAP_IN_RANGES, span, message).hint(hint));
         }
     }
-    for Entry { key: label, value: rows, span, .. } in entries(definition.spec.get("machines")) {
+    for Entry { key: label, value: rows, .. } in entries(definition.spec.get("machines")) {
         if definition.matcher.labels.iter().any(|(known, _)| known == label) {
             let message = format!("`{label}` is a label of pods in `match`, and of nodes in `machines`");
             let hint = "choose nodes by a condition: `match: {when: node[?'LABEL'].orValue('') == 'VALUE'}`";
-            found.push(Diagnostic::warning(UNKNOWN_LABEL, *span, message).hint(hint));
+            let place = definition.place(&keys(["match", "labels", label]));
+            found.push(Diagnostic::warning(UNKNOWN_LABEL, place, message).hint(hint));
         }
         let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
         for Entry { key: row, span, .. } in entries(Some(rows)) {

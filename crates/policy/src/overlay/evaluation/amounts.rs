@@ -58,7 +58,14 @@ pub(super) fn check_names(amounts: &[Entry]) -> Evaluated<()> {
 /// An error about an amount, at the expression of its name or else of its value.
 pub(super) fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
     let error = EvaluationError::about(|visit| entry.texts(visit), message);
-    error.with_hint("correct the value; `devices(gpus, ratio)` rounds up")
+    let size = entry.name().and_then(|name| name.strip_prefix("hugepages-"));
+    match size {
+        Some("1G" | "2M" | "512M" | "16G") => {
+            error.with_hint("write the size with an `i`, as in `hugepages-2Mi`")
+        }
+        Some(_) => error.with_hint("correct the amount, or the default of the parameter that it is"),
+        None => error.with_hint("correct the value; `devices(gpus, ratio)` rounds up"),
+    }
 }
 
 impl Evaluation<'_, '_, '_> {

@@ -1,0 +1,97 @@
+//! Text that its author means as an expression, and text that YAML cuts or lengthens.
+
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Node};
+
+use crate::definition::entries;
+use crate::interpolation::BUILT_IN;
+use crate::source::{Diagnostic, ODD_TEXT, TEXT_NOT_EXPRESSION};
+
+/// Keys whose values are expressions, in which a comment leaves an error.
+const CONDITIONS: [&str; 2] = ["when", "containers"];
+
+/// Warnings for the texts of a `spec`. `text` is that of the file.
+pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
+    let declared = ["parameters", "variables"].into_iter().flat_map(|key| entries(spec.get(key)));
+    let built_in = BUILT_IN.iter().map(|known| known.name);
+    let names: Vec<&str> = declared.map(|entry| entry.key.as_str()).chain(built_in).collect();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for key in ["rules", "devices", "checks"] {
+        visit(spec.get(key), &mut |key, node| {
+            found.extend(name(key, node, &names));
+            found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
+        });
+    }
+    let rules = spec.get("rules").into_iter().flat_map(Node::one_or_items);
+    let variables = rules.flat_map(|rule| entries(rule.get("env")));
+    found.extend(variables.filter_map(|variable| blank(&variable.key, &variable.value)));
+    found
+}
+
+/// Calls `found` with each string below a node, and the key that it is a value of.
+fn visit(node: Option<&Node>, found: &mut dyn FnMut(&str, &Node)) {
+    fn walk(key: &str, node: &Node, found: &mut dyn FnMut(&str, &Node)) {
+        match &node.content {
+            Content::Scalar { value: Scalar::String(_), .. } => found(key, node),
+            Content::Scalar { .. } => {}
+            Content::List(items) => items.iter().for_each(|item| walk(key, item, found)),
+            Content::Map(entries) => entries.iter().for_each(|entry| walk(&entry.key, &entry.value, found)),
+        }
+    }
+    if let Some(node) = node {
+        walk("", node, found);
+    }
+}
+
+/// The warning for a text that is, or in a message contains, the name of a value in a form of other languages.
+fn name(key: &str, node: &Node, names: &[&str]) -> Option<Diagnostic> {
+    if ["name", "env"].contains(&key) || CONDITIONS.contains(&key) {
+        return None;
+    }
+    let text = node.text()?.text;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let known = |rest: &str| {
+        let end = rest.find(|c: char| !is_name(c) && c != '.').unwrap_or(rest.len());
+        let path = rest[..end].trim_end_matches('.');
+        let root = path.split('.').next().unwrap_or_default();
+        names.contains(&root).then(|| path.to_owned())
+    };
+    let written = if text.contains("${") {
+        None
+    } else if let Some(rest) = text.strip_prefix(['$', '{']) {
+        known(rest.trim_start_matches(['(', '$']))
+    } else if key == "message" {
+        let marks = text.match_indices(['$', '{']);
+        marks.filter(|(at, _)| !text[..*at].ends_with('$')).find_map(|(at, _)| known(&text[at + 1..]))
+    } else {
+        // A word of small letters may be meant as it is.
+        let whole = text.chars().all(|c| is_name(c) || c == '.').then(|| known(text)).flatten();
+        whole.filter(|path| path == text && path.contains(|c: char| c.is_ascii_uppercase() || c == '.'))
+    }?;
+    let message = format!("`{written}` is the name of a value, and here it is text");
+    let hint = format!("write `${{{written}}}` for the value, in quotes");
+    Some(Diagnostic::warning(TEXT_NOT_EXPRESSION, node.span, message).hint(hint))
+}
+
+/// The warning for a text without quotes that ends before a `#` on its line.
+fn cut(node: &Node, lines: &[&str]) -> Option<Diagnostic> {
+    let Content::Scalar { plain: true, .. } = &node.content else { return None };
+    let line = lines.get(node.span.line.checked_sub(1)?)?;
+    let rest: String = line.chars().skip(node.span.column - 1 + node.span.length).collect();
+    let comment = rest.trim_start().strip_prefix('#')?;
+    let is_word = comment.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let message = format!("the text ends before `#{}`, which is a comment", comment.trim_end());
+    let warning = Diagnostic::warning(ODD_TEXT, node.span, message);
+    is_word.then(|| warning.hint("put the whole text in quotes, or write a space after the `#` of a comment"))
+}
+
+/// The warning for the value of a variable that begins or ends with a blank, or has a line end.
+fn blank(key: &str, node: &Node) -> Option<Diagnostic> {
+    let text = node.text()?.text;
+    let is_odd = !text.is_empty() && (text.trim() != text || text.contains('\n')) && !text.contains("${");
+    let message =
+        format!("the value of `{key}` has a blank or a line end that programs read as a part of it");
+    let warning = Diagnostic::warning(ODD_TEXT, node.span, message);
+    is_odd.then(|| warning.hint(format!("write `{}` on one line", text.trim())))
+}
