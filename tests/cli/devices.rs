@@ -66,7 +66,7 @@ fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
     assert_snapshot!(with_policy(&policy(&turning), &pod().to_string()).recorded(), @r#"
     exit status: 2
     ----- stderr -----
-    error: the policy is not idempotent: `spec.containers[a].env[COUNT].value` of a sample pod (one container with GPUs) changes each time that it is injected
+    error: the policy is not idempotent: `spec.containers[a].env[COUNT].value` of a sample pod (one container with GPUs) changes by the rule `count` each time that it is injected
       --> lab.yaml:13:48
        |
     13 |     - {name: count, onConflict: replace, env: {COUNT: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == '2') ? '3' : '...

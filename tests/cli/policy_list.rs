@@ -152,7 +152,7 @@ fn show_reports_what_parts_of_an_extension_both_have() {
     4 | spec: {match: {namespaces: [two]}}
       |                ^^^^^^^^^^
       |
-      = hint: keep it in one of the two, or in the policy that takes both alone
+      = hint: take one of the two in `extends`, or leave out that of `two` and write it in the policy itself
     ");
 }
 

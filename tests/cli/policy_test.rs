@@ -7,6 +7,8 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use fabric_injector::builtin::POLICIES;
+
 use super::{POLICY, ROOT, Run, assert_file_snapshot, command, file, place, run_in};
 
 const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: PolicyTest\npolicy: ../lab.yaml\n";
@@ -456,6 +458,29 @@ fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
         new(&["--provider", provider]).exits(2).writes_nothing().says(&["lower-case"]);
     }
     assert!(file("policies/template/policy.yaml").contains("{provider}"));
+}
+
+/// The extension of each built-in policy has no mistake, and its case passes.
+#[test]
+fn an_extension_of_a_built_in_policy_is_written() {
+    let folder = super::folder(&[]);
+    for policy in POLICIES {
+        let new = run_in(folder.path(), &["policy", "new", "--extends", policy.name, "all"], "").exits(0);
+        assert!(new.text().contains(&format!("all/our-{}.yaml", policy.name)), "{}", new.text());
+    }
+    let check = run_in(folder.path(), &["policy", "check", "all"], "").exits(0);
+    check.says(&[&format!("0 errors and 0 warnings in {} files", POLICIES.len())]);
+    let cases = run_in(folder.path(), &["policy", "test", "all"], "").exits(0);
+    assert!(cases.text().ends_with(&format!("{} passed, 0 failed\n", POLICIES.len())), "{}", cases.text());
+    // A parameter is there to take.
+    let path = folder.path().join("all/our-onprem-rdma.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("    # socketInterface: eth0\n"), "{text}");
+    let text = text.replace("  # parameters:", "  parameters:");
+    fs::write(&path, text.replace("    # socketInterface: eth0", "    socketInterface: ens1")).unwrap();
+    run_in(folder.path(), &["policy", "check", "all/our-onprem-rdma.yaml"], "").exits(0);
+    let unknown = run_in(folder.path(), &["policy", "new", "--extends", "aws-ef"], "");
+    unknown.exits(2).says(&["there is no built-in policy `aws-ef`; did you mean `aws-efa`?"]);
 }
 
 /// The blocks of a language in a document.

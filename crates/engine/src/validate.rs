@@ -20,7 +20,9 @@ use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::matcher::{Match, Selection};
 use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
 use fabric_policy::work::Work;
-use fabric_policy::{Devices, Diagnostic, PodContext, Policy, ResolvedPolicy, SourceError, SourceErrors};
+use fabric_policy::{
+    Devices, Diagnostic, PodContext, Policy, ResolvedPolicy, Rule, SourceError, SourceErrors,
+};
 use fabric_yaml::Span;
 
 /// Tries a policy. The first failure of each sample is an error, and so is too much work.
@@ -130,8 +132,11 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
     match reason {
         Reason::EvaluationFailed { place, error } => Err(failed(policy, what, &place, *error)),
         Reason::NotIdempotent { path, span, .. } => {
+            let is_there = |rule: &&Rule| rule.writes().any(|write| write.span() == span);
+            let rule = policy.definition().rules.iter().find(is_there);
+            let by = rule.map(|rule| format!(" by the rule `{}`", rule.name)).unwrap_or_default();
             let message = format!(
-                "the policy is not idempotent: `{path}` of a sample pod ({what}) changes each time that it is injected"
+                "the policy is not idempotent: `{path}` of a sample pod ({what}) changes{by} each time that it is injected"
             );
             Err(not_idempotent_at(policy, span, message))
         }

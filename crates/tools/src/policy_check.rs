@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::{tried, validated};
 use fabric_engine::validate::findings;
-use fabric_policy::check::{overlaps, warnings};
+use fabric_policy::check::{overlaps, warnings, warnings_of_values};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
     DUPLICATE_NAME, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_BASE, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
@@ -48,6 +48,7 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
         warned.extend(owner_kinds(&definition));
         match validated(definition, BTreeMap::new(), loading) {
             Ok(policy) => {
+                warned.extend(warnings_of_values(&policy));
                 warned.extend(findings(&policy, loading));
                 found.extend(other_values(policy.definition(), loading));
             }
@@ -58,20 +59,27 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
         found.extend(own);
         let is_of_part = |warning: &SourceError| {
             // What a part declares may be for a policy that is not here.
-            ![UNUSED_PARAMETER, UNUSED_VARIABLE].contains(&warning.diagnostic.code)
+            !CONSEQUENCES.contains(&warning.diagnostic.code)
                 && read.iter().any(|file| file.is_part(&warning.file))
         };
         in_parts.extend(others.into_iter().filter(is_of_part));
     }
     found.extend(common(&in_parts, &sources));
+    let has_errors = has_errors(&found);
+    // An expression that does not load seems to read nothing.
+    found.retain(|error| !has_errors || !CONSEQUENCES.contains(&error.diagnostic.code));
     let mut found = without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
     found.sort_by_key(|error| {
-        let Span { line, column, .. } = error.diagnostic.span;
-        (position(error), line, column)
+        let Diagnostic { span: Span { line, column, .. }, severity, code, .. } = *error.diagnostic;
+        let order = (severity == Severity::Warning, CONSEQUENCES.contains(&code));
+        (position(error), order, line, column)
     });
     shown(found)
 }
+
+/// Warnings about what a mistake elsewhere may leave without a use.
+const CONSEQUENCES: [&str; 2] = [UNUSED_PARAMETER, UNUSED_VARIABLE];
 
 /// The first findings of each code. The last one of those that are shown tells of the others.
 fn shown(mut found: Vec<SourceError>) -> Vec<SourceError> {

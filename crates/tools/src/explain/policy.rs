@@ -122,7 +122,7 @@ fn with_known_values(definition: &Definition, constants: &Bindings<'_, '_>) -> V
     spec.retain(|key, _| !APART.contains(&key.as_str()));
     for (key, value) in &mut spec {
         if WITH_VALUES.contains(&key.as_str()) {
-            *value = filled(value.take(), &known);
+            *value = filled(value.take(), &known, false);
         }
     }
     let mut spec = Value::from(spec);
@@ -131,17 +131,23 @@ fn with_known_values(definition: &Definition, constants: &Bindings<'_, '_>) -> V
     spec
 }
 
-/// A value with those of its texts. A key that is a list of names stands for each of them.
-fn filled(value: Value, known: &HashMap<String, Value>) -> Value {
+/// A value with those of its texts. A key that is a list of names stands for each of them; where it has an amount of
+/// resources, that is the amount of all of them, and the list stays.
+fn filled(value: Value, known: &HashMap<String, Value>, has_amounts: bool) -> Value {
     match value {
         Value::String(text) => known.get(&text).cloned().unwrap_or(Value::String(text)),
-        Value::Array(items) => items.into_iter().map(|item| filled(item, known)).collect(),
+        Value::Array(items) => items.into_iter().map(|item| filled(item, known, false)).collect(),
         Value::Object(map) => {
             let mut entries = Map::new();
             for (key, value) in map {
-                let value = filled(value, known);
+                let value = filled(value, known, ["resources", "limits", "requests"].contains(&key.as_str()));
                 match known.get(&key) {
                     None | Some(Value::Null) => drop(entries.insert(key, value)),
+                    Some(Value::Array(names)) if has_amounts && names.len() > 1 => {
+                        let names: Vec<String> =
+                            names.iter().map(|name| format!("'{}'", text_of(name))).collect();
+                        entries.insert(format!("${{[{}]}}", names.join(", ")), value);
+                    }
                     Some(Value::Array(names)) => {
                         entries.extend(names.iter().map(|name| (text_of(name), value.clone())));
                     }
