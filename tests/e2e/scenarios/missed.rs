@@ -1,4 +1,5 @@
-//! The table of `docs/operating.md`: each way in which a pod misses the fabric is taken, and each cell of its row reports it.
+//! The table of `docs/pods-without-the-fabric.md`: each way in which a pod misses the fabric is taken, and each cell of its
+//! row reports it.
 
 mod series;
 mod ways;
@@ -51,7 +52,7 @@ struct Row {
 
 /// The rows by the first cell.
 fn table() -> BTreeMap<String, Row> {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operating.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pods-without-the-fabric.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once("| way | outcome | Event | alert | `check` | remedy |\n").unwrap();
     let rows = rest.lines().skip(1).take_while(|line| line.starts_with('|')).map(|line| {

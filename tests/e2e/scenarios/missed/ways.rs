@@ -60,6 +60,7 @@ pub(super) fn of_clouds() -> Vec<(&'static str, Value)> {
         ),
         ("instance_type_without_fabric", on("g5.xlarge", |_| ())),
         ("other_fi_provider", p5(&env("FI_PROVIDER", "tcp"))),
+        ("other_net_plugin", p5(&env("NCCL_NET_PLUGIN", "none"))),
         ("privilege_denied", private),
         ("socket_network", p5(&env("NCCL_NET", "Socket"))),
         ("topology_unknown", asks(Kind::Gpus, "kubernetes.azure.com/agentpool", "gpus")),
