@@ -109,6 +109,7 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorInjectionFailed",
         "FabricInjectorUnreachable",
         "FabricInjectorNotReady",
+        "FabricInjectorReplicaMissing",
         "FabricInjectorPodsWithoutFabric",
         "FabricInjectorPodsNotInjected",
         "FabricInjectorReconcileFailed",

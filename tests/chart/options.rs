@@ -166,7 +166,14 @@ pub(crate) fn invalid_options_are_refused(helm: &Helm) {
     for (values, says) in [
         (
             json!({"server": {"extraEnv": [{"name": "FABRIC_INJECTOR_MODE", "value": "audit"}]}}),
-            "server/extraEnv/0/name",
+            "`extraEnv` has `FABRIC_INJECTOR_MODE`, the variable of an option",
+        ),
+        (json!({"server": {"log": "verbose"}}), "server/log"),
+        (json!({"server": {"log": "info,verbose"}}), "server/log"),
+        (json!({"resources": {"limits": {"memory": "12Q"}}}), "resources/limits/memory"),
+        (
+            json!({"certManager": {"duration": "24h", "renewBefore": "48h"}}),
+            "`renewBefore` is 48h, and `duration` is 24h",
         ),
         (json!({"server": {"extraEnv": [{"value": "x"}]}}), "server/extraEnv/0"),
         (json!({"certManager": {"duration": "90d"}}), "certManager/duration"),

@@ -27,6 +27,18 @@
     "use `--set-file tls.caBundle=ca.crt`") -}}
 {{- include "fabric-injector.refuseIf" (list (and .Values.tls.caBundle (not .Values.tls.secretName))
     "tls: `caBundle` is given without `secretName`" "name the Secret with the certificate in `tls.secretName`") -}}
+{{- range .Values.server.extraEnv -}}
+{{- include "fabric-injector.refuseIf" (list (regexMatch "^(FABRIC_INJECTOR_|KUBECONFIG$)" .name)
+    (printf "server: `extraEnv` has `%s`, the variable of an option of `serve`" .name)
+    "set the option by its value of the chart, or by `server.extraArgs`") -}}
+{{- end -}}
+{{- $hours := dict "duration" "2160h" "renewBefore" "0h" -}}
+{{- range $key, $_ := $hours -}}{{- with get $.Values.certManager $key -}}{{- $_ := set $hours $key . -}}{{- end -}}{{- end -}}
+{{- $bothInHours := and (regexMatch "^[0-9]+h$" $hours.duration) (regexMatch "^[0-9]+h$" $hours.renewBefore) -}}
+{{- include "fabric-injector.refuseIf" (list
+    (and $bothInHours (ge (trimSuffix "h" $hours.renewBefore | int) (trimSuffix "h" $hours.duration | int)))
+    (printf "certManager: `renewBefore` is %s, and `duration` is %s" $hours.renewBefore $hours.duration)
+    "renew the certificate later, or let it live longer") -}}
 {{- include "fabric-injector.refuseIf" (list (eq (int .Values.ports.webhook) (int .Values.ports.admin))
     (printf "ports: `webhook` and `admin` are both %d" (int .Values.ports.admin)) "choose another port for one of them") -}}
 {{- include "fabric-injector.refuseIf" (list
