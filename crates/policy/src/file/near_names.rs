@@ -106,11 +106,12 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
         let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
         let known: Vec<&str> = of_others.chain(known().iter().map(String::as_str)).collect();
         for (name, span) in names(spec).into_iter().take(MOST).filter(|(name, _)| !known.contains(name)) {
-            let is_almost = |known: &&&str| {
-                is_misspelling(name, known)
-                    || is_cut(name, known, code)
-                    || code == UNKNOWN_VARIABLE && is_other_form(name, known)
-                    || code == UNKNOWN_RESOURCE && has_other_letter(name, known)
+            let is_almost = |known: &&&str| match code {
+                // There are hundreds of them, and a policy can set thousands.
+                UNKNOWN_VARIABLE if !begin_or_end_alike(name, known) => false,
+                UNKNOWN_VARIABLE if is_other_form(name, known) => true,
+                UNKNOWN_RESOURCE if has_other_letter(name, known) => true,
+                _ => is_misspelling(name, known) || is_cut(name, known, code),
             };
             // A check is about a variable that a rule of the policy sets, too.
             let is_of_others = code == UNKNOWN_VARIABLE && !own.contains(name);
@@ -149,6 +150,16 @@ fn is_cut(name: &str, known: &str, code: &str) -> bool {
     is_long && (begins || lacks_end || ends && name.contains('/') && code == UNKNOWN_ANNOTATION)
 }
 
+/// Returns whether two variables have the same beginning or last word.
+fn begin_or_end_alike(name: &str, known: &str) -> bool {
+    let alike = |one: Option<&[u8]>, other: Option<&[u8]>| {
+        one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+    };
+    let last = |name: &'_ str| name.rfind('_').map(|at| at + 1).unwrap_or_default();
+    let (name, at, known, known_at) = (name.as_bytes(), last(name), known.as_bytes(), last(known));
+    alike(name.get(..3), known.get(..3)) || alike(name.get(at..), known.get(known_at..))
+}
+
 /// Returns whether a variable is another form of a known one of its library: a word that is left out, that has other
 /// letters, or that is cut short, or words in place of their initials.
 fn is_other_form(name: &str, known: &str) -> bool {
@@ -167,7 +178,8 @@ fn is_other_form(name: &str, known: &str) -> bool {
         ([word], [other]) => {
             let least = word.len().min(other.len());
             let is_start = least > 2 && (word.starts_with(other) || other.starts_with(word));
-            let is_near = word[..1] == other[..1] && strsim::osa_distance(word, other) <= least / 2;
+            let begin_alike = |most| word.chars().take(most).eq(other.chars().take(most));
+            let is_near = begin_alike(4) || begin_alike(1) && strsim::osa_distance(word, other) <= least / 2;
             least > 2 && !word.ends_with(|c: char| c.is_ascii_digit()) && (is_start || least > 4 && is_near)
         }
         (words @ [_, _, ..], [initials]) => {
@@ -194,7 +206,9 @@ fn has_other_letter(name: &str, known: &str) -> bool {
 fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
     let values = NAMES.values.get(&entry.key)?;
-    let is_other = !own.contains('$') && !values.iter().any(|known| known.eq_ignore_ascii_case(own));
+    let is_other = !own.contains('$')
+        && !own.starts_with(|c: char| c.is_ascii_digit())
+        && !values.iter().any(|known| known.eq_ignore_ascii_case(own));
     let message = format!("`{}` has no value `{own}`", entry.key);
     let warning = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
     is_other.then(|| warning.hint(suggest(own, values.iter().map(String::as_str))))
