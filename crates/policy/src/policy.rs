@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
 use crate::definition::{Definition, POLICIES_IN_USE, keys};
-use crate::interpolation::{Evaluated, EvaluationError, names_in};
+use crate::interpolation::{Evaluated, EvaluationError, names_in, text_of};
 use crate::matcher::selection::INSTANCE_TYPE;
 use crate::matcher::{LabelsRead, PodContext, Selection, current};
 use crate::parameter::Overrides;
@@ -85,8 +85,10 @@ impl Policy {
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
                 let mut found = without_value(error, reads_nodes.then_some(selection));
-                if let Some(span) = place_of_list(&definition, error).filter(|_| overrides.is_empty()) {
-                    found = Diagnostic { span, ..found }.hint("correct the list");
+                if let Some(span) = place_of_value(&definition, error).filter(|_| overrides.is_empty()) {
+                    let hint = found.hint.take().filter(|hint| !hint.starts_with("look at"));
+                    let hint = hint.unwrap_or_else(|| "correct the value".to_owned());
+                    found = Diagnostic { span, ..found }.hint(hint);
                 }
                 definition.error(found)
             };
@@ -256,15 +258,25 @@ fn first(errors: Vec<EvaluationError>) -> EvaluationError {
     errors.into_iter().next().unwrap_or_else(|| EvaluationError::about(|_| {}, "it has no value"))
 }
 
-/// The place of a list that is the only value of a parameter which the policy reads once: a name in it is wrong there
+/// The place of the only value of a parameter that an extension sets, or that the policy reads once: it is wrong there
 /// rather than where it is read.
-fn place_of_list(definition: &Definition, error: &EvaluationError) -> Option<Span> {
+fn place_of_value(definition: &Definition, error: &EvaluationError) -> Option<Span> {
     let mut parameters = definition.parameters.iter();
-    let list = parameters.find(|one| error.expression == format!("${{{}}}", one.name))?;
+    let parameter = parameters.find(|one| error.expression == format!("${{{}}}", one.name))?;
+    if parameter.has_rows() || parameter.default.is_null() {
+        return None;
+    }
+    let own = parameter.layers.iter().find_map(|layer| layer.value.as_ref());
+    // Else something beside the value is wrong, such as the name of the resource.
+    let value = own.map_or(&parameter.default, |(value, _)| value);
+    let is_of_name = error.fault.hint.as_deref().is_some_and(|hint| hint.starts_with("write the size"));
+    if is_of_name || !value.is_array() && !error.message.contains(&text_of(value)) {
+        return None;
+    }
     let mut readers = 0;
-    definition.texts(&mut |text| readers += names_in(text).filter(|name| *name == list.name).count());
-    let is_only = readers == 1 && list.default.is_array() && !list.has_rows();
-    is_only.then(|| definition.place(&keys(["parameters", &list.name, "default"])))
+    definition.texts(&mut |text| readers += names_in(text).filter(|name| *name == parameter.name).count());
+    let default = || definition.place(&keys(["parameters", &parameter.name, "default"]));
+    own.map(|(_, span)| *span).or_else(|| (readers == 1).then(default))
 }
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.

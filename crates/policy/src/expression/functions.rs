@@ -81,6 +81,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("default", "read what may be absent with `.?`, and end with `.orValue(…)`"),
     ("equals", "compare with `==`"),
     ("get", "write `map[?key].orValue(…)`"),
+    ("has", "write `key in map`; `has(pod.spec.field)` takes a field"),
     ("includes", "did you mean `contains`? An item of a list is found by `item in list`"),
     ("len", "did you mean `size`?"),
     ("length", "did you mean `size`?"),
@@ -98,9 +99,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("toUpperCase", "did you mean `upperAscii`?"),
 ];
 
-/// Returns whether a call names a function, without its namespace.
+/// Returns whether a call names a function, without its namespace. The parser expands `has(x.y)`, and leaves a method.
 pub(super) fn is_known(function: &str) -> bool {
-    NAMES.iter().chain(&OF_NODES).any(|known| last(known) == function)
+    function != "has" && NAMES.iter().chain(&OF_NODES).any(|known| last(known) == function)
 }
 
 /// The whole name of a function that needs a namespace.

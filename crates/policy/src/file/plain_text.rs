@@ -10,6 +10,9 @@ use crate::source::{Diagnostic, ODD_TEXT, TEXT_NOT_EXPRESSION};
 /// Keys whose values are expressions, in which a comment leaves an error.
 const CONDITIONS: [&str; 2] = ["when", "containers"];
 
+/// What stands for the key of a value of `variables`.
+const VARIABLE: &str = "variables";
+
 /// Warnings for the texts of a `spec`. `text` is that of the file.
 pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
     let declared = ["parameters", "variables"].into_iter().flat_map(|key| entries(spec.get(key)));
@@ -17,9 +20,11 @@ pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
     let names: Vec<&str> = declared.map(|entry| entry.key.as_str()).chain(built_in).collect();
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
-    for key in ["rules", "devices", "checks"] {
-        visit(spec.get(key), &mut |key, node| {
+    for map in ["rules", "devices", "checks", "variables"] {
+        visit(spec.get(map), &mut |key, node| {
+            let key = if map == "variables" { VARIABLE } else { key };
             found.extend(name(key, node, &names));
+            found.extend(left_over(node));
             found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
         });
     }
@@ -57,13 +62,16 @@ fn name(key: &str, node: &Node, names: &[&str]) -> Option<Diagnostic> {
         let root = path.split('.').next().unwrap_or_default();
         names.contains(&root).then(|| path.to_owned())
     };
-    let written = if text.contains("${") {
+    let written = if key == "message" {
+        let marks = text.match_indices(['$', '{']);
+        marks.filter(|(at, _)| !text[..*at].ends_with('$')).find_map(|(at, _)| known(&text[at + 1..]))
+    } else if text.contains("${") {
         None
     } else if let Some(rest) = text.strip_prefix(['$', '{']) {
         known(rest.trim_start_matches(['(', '$']))
-    } else if key == "message" {
-        let marks = text.match_indices(['$', '{']);
-        marks.filter(|(at, _)| !text[..*at].ends_with('$')).find_map(|(at, _)| known(&text[at + 1..]))
+    } else if key == VARIABLE {
+        // A text may name a parameter on purpose.
+        None
     } else {
         // A word of small letters may be meant as it is.
         let whole = text.chars().all(|c| is_name(c) || c == '.').then(|| known(text)).flatten();
@@ -74,11 +82,21 @@ fn name(key: &str, node: &Node, names: &[&str]) -> Option<Diagnostic> {
     Some(Diagnostic::warning(TEXT_NOT_EXPRESSION, node.span, message).hint(hint))
 }
 
+/// The warning for a `}` behind an expression, which becomes a part of the value.
+fn left_over(node: &Node) -> Option<Diagnostic> {
+    let text = node.text()?.text;
+    let count = |brace: char| text.matches(brace).count();
+    let is_odd = text.contains("${") && text.trim_end().ends_with("}}") && count('}') > count('{');
+    let warning =
+        Diagnostic::warning(ODD_TEXT, node.span, "a `}` is left over, and becomes a part of the value");
+    is_odd.then(|| warning.hint("an expression ends at its first `}`: leave out the other one"))
+}
+
 /// The warning for a text without quotes that ends before a `#` on its line.
 fn cut(node: &Node, lines: &[&str]) -> Option<Diagnostic> {
     let Content::Scalar { plain: true, .. } = &node.content else { return None };
     let line = lines.get(node.span.line.checked_sub(1)?)?;
-    let rest: String = line.chars().skip(node.span.column - 1 + node.span.length).collect();
+    let rest: String = line.chars().skip((node.span.column + node.span.length).saturating_sub(1)).collect();
     let comment = rest.trim_start().strip_prefix('#')?;
     let is_word = comment.starts_with(|c: char| c.is_ascii_alphanumeric());
     let message = format!("the text ends before `#{}`, which is a comment", comment.trim_end());

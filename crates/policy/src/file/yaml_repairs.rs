@@ -171,8 +171,12 @@ fn columns(line: &str, (before, after): (&str, &str)) -> Vec<Change> {
         let cause = format!("this line begins after {own} spaces, and fits after {column}");
         Change { line: format!("{}{written}", " ".repeat(column)), cause, hint }
     };
-    let columns = [blanks(after), content(before), blanks(before), content(before) + 2];
-    columns.into_iter().filter(|column| *column != own).map(change).collect()
+    let mut columns = vec![blanks(after), content(before), blanks(before), content(before) + 2];
+    // Of an item that begins anywhere, the column is most likely that of another one.
+    columns.extend(written.starts_with("- ").then_some([2, 4, 6, 8, 10, 12]).into_iter().flatten());
+    columns.retain(|column| *column != own);
+    columns.sort_by_key(|column| column.abs_diff(own));
+    columns.into_iter().map(change).collect()
 }
 
 /// The number of spaces before a line.
