@@ -128,6 +128,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     installations::kubectl_applies_the_documented_overlay,
     installations::kubectl_applies_a_kustomization_of_another_cloud,
     policy_reviews::policies_that_are_wrong_are_refused_when_they_are_applied,
+    policy_reviews::releases_with_other_policies_are_not_refused,
     broken_policies::with_managed_certificates_plain_pods_start_whatever_the_policies_are,
     broken_policies::with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are,
     broken_policies::with_cert_manager_plain_pods_start_whatever_the_policies_are,

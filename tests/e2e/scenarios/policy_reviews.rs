@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::outages::scale;
 use super::values;
 use crate::api::Reply;
 use crate::cluster::Cluster;
@@ -90,5 +91,60 @@ pub(super) async fn policies_that_are_wrong_are_refused_when_they_are_applied(cl
     let object = config_map(POLICIES, "fabric-injector", &GOOD.replace("env:", "enw:"));
     let reply = cluster.api.merge(&format!("{CONFIG_MAPS}/{POLICIES}?dryRun=All"), &object).await;
     assert_eq!(reply.status, 200, "{reply:?}");
+    cluster.ensure(&values()).await;
+}
+
+/// A policy with a parameter of this name, for pods with this annotation.
+fn policy(parameter: &str, trigger: &str) -> String {
+    format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  extends: \
+         aws-efa\n  description: For a test\n  match: {{anyAnnotation: {{{trigger}: \"true\"}}}}\n  parameters:\n    \
+         {parameter}: {{description: For a test, default: 1}}\n  rules:\n    - {{name: own, env: {{DEPTH: \
+         \"${{{parameter}}}\"}}}}\n"
+    )
+}
+
+pub(super) async fn releases_with_other_policies_are_not_refused(cluster: &Cluster) {
+    let release = |parameter: &str, trigger: &str| {
+        let mut release = values();
+        release["extraPolicies"] = json!({"lab.yaml": policy(parameter, trigger)});
+        release["multinodeNetworking"]["aws"][parameter] = json!(2);
+        release
+    };
+    cluster.ensure(&release("depth", "lab.example/fabric")).await;
+    let object = config_map(POLICIES, "fabric-injector", &GOOD.replace("env:", "enw:"));
+    let dry = format!("{CONFIG_MAPS}/{POLICIES}?dryRun=All");
+    eventually("a broken one is refused", async || is_refused(&cluster.api.merge(&dry, &object).await)).await;
+    // A parameter that has another name in both ConfigMaps, and pods that ask in another way.
+    cluster.ensure(&release("level", "lab.example/fabric")).await;
+    cluster.ensure(&release("level", "lab.example/network")).await;
+    // Back by two revisions, which has the first name in both.
+    let list = cluster.helm.run(&["history", RELEASE, "-o", "json"]).await.1;
+    let history: Value = serde_json::from_str(list.lines().next().unwrap_or_default()).unwrap();
+    let revisions = history.as_array().unwrap();
+    let before = revisions[revisions.len() - 3]["revision"].to_string();
+    let rollback = ["rollback", RELEASE, &before, "--wait", "--timeout", "90s"];
+    let (succeeded, said) = cluster.helm.run(&rollback).await;
+    assert!(succeeded, "{said}");
+    // Of an upgrade that is refused, nothing stays.
+    let mut broken = release("depth", "lab.example/fabric");
+    broken["extraPolicies"]["lab.yaml"] = json!(GOOD.replace("env:", "enw:"));
+    let upgrade = ["upgrade", RELEASE, "--atomic", "--timeout", "90s"];
+    let (succeeded, said) = cluster.helm.run_with(&upgrade, &broken).await;
+    assert!(!succeeded && said.contains("policies.fabric-injector.io"), "{said}");
+    let status = cluster.helm.run(&["status", RELEASE]).await.1;
+    assert!(status.contains("STATUS: deployed"), "{status}");
+    // Of another release, a server says only what it finds.
+    let mut newer = object.clone();
+    newer["metadata"]["labels"] = json!({"app.kubernetes.io/version": "9.9.9"});
+    let reply = cluster.api.merge(&dry, &newer).await;
+    assert!(reply.status == 200 && !reply.warnings.is_empty(), "{reply:?}");
+    // While no server runs, all are taken.
+    scale(cluster, 0).await;
+    let reply = cluster.api.merge(&dry, &object).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    scale(cluster, 2).await;
+    cluster.uninstall().await;
+    cluster.api.post(&format!("{CONFIG_MAPS}?dryRun=All"), &object).await.ok();
     cluster.ensure(&values()).await;
 }
