@@ -43,12 +43,18 @@ pub(super) fn first(text: &str, error: &Error) -> Option<Repair> {
         let change = changes.into_iter().find(|change| helps(text, error, *at, &change.line))?;
         Some(change.repair(lines[*at], *at))
     });
-    // A key in the column of the `-` before it, of which there may be several.
+    // A key in the column of the `-` before it, of which there may be several. Where a list begins in the column of its
+    // own key, the next key is right there.
     let at_dash = || {
         let is_item = |line: &str| line.trim_start().starts_with("- ");
         let (nth, at) = near.iter().enumerate().take(INDENTED).find(|(nth, at)| {
             let (line, (before, _)) = (lines[**at], around(*nth));
-            is_item(before) && !is_item(line) && blanks(line) == blanks(before)
+            let full = lines[..**at].iter().rev().filter(|line| !line.trim().is_empty());
+            let mut of_list = full.take_while(|other| blanks(other) >= blanks(line));
+            is_item(before)
+                && !is_item(line)
+                && blanks(line) == blanks(before)
+                && of_list.all(|other| is_item(other) || blanks(other) > blanks(line))
         })?;
         let column = content(around(nth).0);
         let change =
