@@ -46,6 +46,7 @@ mod policy_check;
 mod policy_coverage;
 mod policy_errors;
 mod policy_list;
+mod policy_new;
 mod policy_schema;
 mod policy_test;
 mod pools;

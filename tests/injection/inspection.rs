@@ -24,6 +24,10 @@ use crate::helpers::{policy, root, set};
 const NAME: &str = "fabric-injector";
 const DAY: Duration = Duration::from_hours(24);
 
+/// The checks that need the policies of the servers.
+const NEED_POLICIES: [&str; 8] =
+    ["conditions", "guard", "nodes", "installers", "pod-security", "workloads", "not-injected", "objects"];
+
 fn forbidden() -> Unread {
     let message = r#"things is forbidden: User "jane" cannot list resource "things" in API group "" at the cluster scope"#;
     Unread::Forbidden(message.to_owned())
@@ -385,17 +389,7 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = [
-        "conditions",
-        "guard",
-        "nodes",
-        "installers",
-        "pod-security",
-        "workloads",
-        "not-injected",
-        "objects",
-    ];
-    reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
+    reported("policies", Fail, "cannot be loaded: unknown key", &NEED_POLICIES, |facts| {
         facts.policies = Err("unknown key".into());
     });
     let old = "the ConfigMaps have `aws-efa@";

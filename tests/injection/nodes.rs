@@ -2,6 +2,9 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod earlier;
+mod slices;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -384,111 +387,6 @@ fn a_pod_that_would_come_out_differently_on_nodes_that_it_fits_is_refused() {
     assert!(matches!(mutation.outcome, Outcome::Mutated(_)), "{:?}", mutation.outcome);
 }
 
-/// A `ResourceSlice` with this many devices of each type.
-fn slice(name: &str, node: &str, pool: (i64, i64), devices: &[(&str, usize)]) -> Value {
-    let of_type = |(kind, count): &(&str, usize)| {
-        let attributes = if kind.is_empty() { json!({}) } else { json!({"type": {"string": kind}}) };
-        vec![json!({"name": "device", "attributes": attributes}); *count]
-    };
-    let devices: Vec<Value> = devices.iter().flat_map(of_type).collect();
-    json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
-        "spec": {"driver": "gpu.nvidia.com", "nodeName": node, "devices": devices,
-            "pool": {"name": "pool", "generation": pool.0, "resourceSliceCount": pool.1}}})
-}
-
-/// The interfaces that a pod gets with GPUs by a claim, and the GPUs of its nodes by the annotation.
-fn with_claims(objects: &[Value]) -> (String, String) {
-    let policy = builtin::find("aws-efa").unwrap();
-    let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
-    let mut pod = pod(json!({}));
-    pod["spec"]["resourceClaims"] = json!([{"name": "gpus", "resourceClaimTemplateName": "8gpu"}]);
-    pod["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "gpus"}]});
-    let pod = injected(&policies, &pod, &context(objects));
-    let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-    let nodes: Value =
-        serde_json::from_str(pod["metadata"]["annotations"][NODES].as_str().unwrap_or("[]")).unwrap();
-    (limits["vpc.amazonaws.com/efa"].as_str().unwrap().to_owned(), nodes[0]["gpus"].to_string())
-}
-
-#[test]
-fn gpus_of_resource_slices_are_those_of_their_node() {
-    let node = |capacity: Value| node("a", "aws:///use1-az4/i-1", json!({TYPE: "p9.48xlarge"}), capacity);
-    let dra = node(json!({"vpc.amazonaws.com/efa": "24"}));
-    let known = ("24".to_owned(), "8".to_owned());
-    let unknown = ("8".to_owned(), "null".to_owned());
-    let whole = slice("s", "a", (1, 1), &[("gpu", 8), ("mig", 3), ("", 2)]);
-    assert_eq!(with_claims(&[dra.clone(), whole.clone()]), known);
-    for other in [
-        vec![],
-        vec![slice("s", "b", (1, 1), &[("gpu", 8)])],
-        vec![slice("s", "a", (1, 1), &[("mig", 8), ("", 8)])],
-        // A slice of the pool has not arrived.
-        vec![slice("s", "a", (1, 2), &[("gpu", 8)])],
-    ] {
-        assert_eq!(with_claims(&[vec![dra.clone()], other].concat()), unknown);
-    }
-    let halves = ["s", "t"].map(|name| slice(name, "a", (2, 2), &[("gpu", 4)]));
-    assert_eq!(with_claims(&[vec![dra.clone()], halves.to_vec()].concat()), known);
-    // The slices of an earlier generation have not been deleted yet.
-    assert_eq!(with_claims(&[vec![dra, whole.clone()], halves.to_vec()].concat()), known);
-    // GPUs that a device plugin offers, too, count once.
-    let both = node(json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "24"}));
-    assert_eq!(with_claims(&[both, whole]), known);
-}
-
-#[test]
-fn names_decide_about_a_claim_beyond_the_bound_with_a_warning() {
-    let policy = builtin::find("aws-efa").unwrap();
-    let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
-    let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "known", "namespace": "full"},
-        "spec": {"spec": {"devices": {"requests": [
-            {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 8}}]}}}});
-    let mut claims: KnownObjects = NamedObject::read(&template, "").into_iter().collect();
-    claims.over = ["full".to_owned()].into();
-    let claims = Some(Arc::new(claims));
-    let warnings = |namespace: &str, template: &str, claim: &str| {
-        let mut pod = pod(json!({TYPE: "p5.48xlarge"}));
-        pod["spec"]["resourceClaims"] = json!([{"name": claim, "resourceClaimTemplateName": template}]);
-        pod["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": claim}]);
-        let context = PodContext {
-            objects: claims.clone(),
-            namespace: Some(namespace.to_owned()),
-            ..PodContext::default()
-        };
-        let mutation = mutate(&policies, pod, &context);
-        let Outcome::Mutated(_) = mutation.outcome else { panic!("{:?}", mutation.outcome) };
-        mutation.warnings
-    };
-    // Also where no list of the policy has the name.
-    for name in ["8gpu", "other"] {
-        let warning = warnings("full", name, "c").into_iter().find(|one| one.code() == "too_many_objects");
-        assert_eq!(
-            warning.unwrap().to_string(),
-            "delete claims, ResourceClaimTemplates and ComputeDomains that no pod uses: the namespace `full` has more of \
-             them than are read, and the name of a claim decides what it brings"
-        );
-    }
-    for (namespace, name) in [("full", "known"), ("ml", "8gpu")] {
-        let warnings = warnings(namespace, name, "c");
-        assert!(warnings.iter().all(|one| one.code() != "too_many_objects"), "{warnings:?}");
-    }
-}
-
-#[test]
-fn a_pod_that_requests_a_device_class_fits_nodes_with_as_many_gpus_of_the_driver() {
-    let policy = builtin::find("aws-efa").unwrap();
-    let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
-    let dra = node("a", "aws:///use1-az4/i-1", json!({}), json!({"vpc.amazonaws.com/efa": "24"}));
-    for (gpus, fits) in [(8, true), (4, false)] {
-        let mut pod = pod(json!({}));
-        pod["spec"]["containers"][0]["resources"] =
-            json!({"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 8}});
-        let objects = [dra.clone(), slice("s", "a", (1, 1), &[("gpu", gpus)])];
-        let pod = injected(&policies, &pod, &context(&objects));
-        assert_eq!(pod["metadata"]["annotations"][NODES].is_string(), fits, "{pod}");
-    }
-}
-
 /// The codes of the warnings of a pod, and the pod; a second injection must change nothing.
 fn settled(policies: &PolicySet, pod: Value, context: &PodContext) -> (Vec<String>, Value) {
     let first = mutate(policies, pod.clone(), context);
@@ -510,109 +408,6 @@ fn settled(policies: &PolicySet, pod: Value, context: &PodContext) -> (Vec<Strin
     };
     assert!(is_same, "{:?}", again.outcome);
     (codes, injected)
-}
-
-#[test]
-fn annotations_of_an_earlier_injection_that_the_pod_contradicts_count_as_absent() {
-    let policies = all_policies();
-    let (a3, p5) = ("a3-megagpu-8g", json!({TYPE: "p5.48xlarge"}));
-    let of_gke = json!({TYPE: a3, "cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"});
-    let of_p4d =
-        json!([{"labels": {TYPE: "p4d.24xlarge"}, "gpus": 8, "resources": {"vpc.amazonaws.com/efa": 4}}]);
-    let of_any = json!([{"labels": {}, "gpus": 8, "resources": {"vpc.amazonaws.com/efa": 4}}]);
-    let with = |selector: &Value, annotations: Value| {
-        let mut pod = pod(selector.clone());
-        for (key, value) in annotations.as_object().unwrap() {
-            pod["metadata"]["annotations"][key] = value.clone();
-        }
-        pod
-    };
-    let stamp = "aws-efa@000000000000";
-    let nodes = [aws(), gke("mega", a3), clusters()[1][0].clone()];
-    for context in [&PodContext::default(), &context(&nodes)] {
-        // A manifest of AWS for nodes of Google Cloud, and one of p4d for p5.
-        for (selector, annotations, policy) in [
-            (&of_gke, json!({STAMP: stamp}), "gcp-tcpxo"),
-            (&of_gke, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "gcp-tcpxo"),
-            (&p5, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "aws-efa"),
-            // No injection writes one of them alone.
-            (&p5, json!({NODES: of_p4d.to_string()}), "aws-efa"),
-            (&p5, json!({NODES: of_any.to_string()}), "aws-efa"),
-            (
-                &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
-                json!({NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
-                "aws-efa",
-            ),
-            (
-                &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
-                json!({STAMP: stamp, NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
-                "aws-efa",
-            ),
-        ] {
-            let pod = with(selector, annotations);
-            let (codes, injected) = settled(policies, pod.clone(), context);
-            assert_eq!(codes.first().map(String::as_str), Some("annotation_contradicted"), "{codes:?}");
-            let fresh = self::pod(selector.clone());
-            let fresh = with(&fresh["spec"]["nodeSelector"], json!({}));
-            let mut fresh = fresh;
-            if let Some(provider) = pod["metadata"]["annotations"].get("fabric-injector.io/provider") {
-                fresh["metadata"]["annotations"]["fabric-injector.io/provider"] = provider.clone();
-            }
-            assert_eq!(injected, settled(policies, fresh, context).1, "{context:?}");
-            let new = injected["metadata"]["annotations"][STAMP].as_str().unwrap();
-            assert!(new.starts_with(policy), "{new}");
-        }
-        // Each alternative of the affinity excludes the nodes.
-        let excludes = |operator: &str| {
-            let mut pod = with(
-                &json!({}),
-                json!({STAMP: stamp, NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
-            );
-            let term = json!({"matchExpressions": [{"key": TYPE, "operator": operator, "values": ["p4d.24xlarge"]}]});
-            pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
-                json!([term, term]);
-            settled(policies, pod, context).0
-        };
-        assert_eq!(excludes("NotIn")[0], "annotation_contradicted");
-        assert!(!excludes("In").contains(&"annotation_contradicted".to_owned()));
-        // Skipped, where the machine has no fabric.
-        let pod = with(&json!({TYPE: "g5.48xlarge"}), json!({STAMP: stamp, NODES: of_p4d.to_string()}));
-        assert_eq!(settled(policies, pod, context).0[0], "annotation_contradicted");
-        let small = with(&json!({TYPE: "p3.16xlarge"}), json!({STAMP: stamp, NODES: of_p4d.to_string()}));
-        let (codes, skipped) = settled(policies, small, context);
-        assert_eq!(codes, ["annotation_contradicted", "injected_before"]);
-        let keys: Vec<&String> = skipped["metadata"]["annotations"].as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["nmp.nvidia.com/enable-multi-node-networking", "fabric-injector.io/skipped"]);
-    }
-}
-
-#[test]
-fn annotations_that_the_pod_may_still_have_are_kept() {
-    let policies = all_policies();
-    let p5 = &context(&clusters()[1]);
-    let (_, injected) = settled(policies, pod(json!({TYPE: "p5.48xlarge"})), p5);
-    // Whatever the nodes are now, and whatever other labels the pod selects since.
-    for selector in
-        [json!({TYPE: "P5.48xlarge"}), json!({TYPE: "p5.48xlarge", "pool": "x"}), json!({"pool": "x"})]
-    {
-        let mut pod = injected.clone();
-        pod["spec"]["nodeSelector"] = selector;
-        for context in [&PodContext::default(), p5, &context(&[gke("mega", "a3-megagpu-8g")])] {
-            let again = mutate(policies, pod.clone(), context);
-            assert!(
-                matches!(again.outcome, Outcome::Unchanged { .. }) && again.warnings.is_empty(),
-                "{again:?}"
-            );
-        }
-    }
-    // A pod that names its provider, and one that is bound to a node.
-    let mut named = pod(json!({TYPE: "a3-megagpu-8g"}));
-    named["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("aws");
-    assert!(!settled(policies, named, p5).0.contains(&"annotation_contradicted".to_owned()));
-    let mut bound = injected.clone();
-    bound["spec"]["nodeName"] = json!("a");
-    bound["spec"]["nodeSelector"] = json!({TYPE: "p4d.24xlarge"});
-    assert!(matches!(mutate(policies, bound, p5).outcome, Outcome::Unchanged { .. }));
 }
 
 #[test]
