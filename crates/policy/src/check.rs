@@ -10,6 +10,8 @@ mod overlap;
 mod unused;
 mod values;
 
+use std::collections::HashSet;
+
 use crate::definition::{Definition, Rule};
 use crate::matcher::{PodContext, Selection};
 use crate::overlay::{Addition, ContainerName, Write};
@@ -58,9 +60,11 @@ pub fn warnings_of_values(policy: &Policy) -> Vec<SourceError> {
     };
     let valued = Definition { rules: resolved.evaluated.rules.clone(), ..definition.clone() };
     let known = of_values(definition);
+    let place = |finding: &Diagnostic| (finding.code, finding.span.line);
+    let (places, messages): (HashSet<_>, HashSet<&str>) =
+        known.iter().map(|finding| (place(finding), finding.message.as_str())).unzip();
     let is_new = |finding: &Diagnostic| {
-        let place = (finding.code, finding.span.line);
-        known.iter().all(|one| (one.code, one.span.line) != place && one.message != finding.message)
+        !places.contains(&place(finding)) && !messages.contains(finding.message.as_str())
     };
     let found = of_values(&valued).into_iter().filter(is_new);
     found.map(|finding| definition.error(finding)).collect()

@@ -1,5 +1,7 @@
 //! Parts of a policy that exclude each other, or have no effect together.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use crate::check::{named_containers, writes};
 use crate::definition::{Definition, OnConflict, Rule, keys};
 use crate::interpolation::{Interpolation, names_in};
@@ -32,14 +34,16 @@ fn parameters_without_effect(definition: &Definition) -> Vec<Diagnostic> {
         let additions = rules.flat_map(|rule| rule.additions_to(&Section::Selected));
         additions.flat_map(Addition::writes).filter(|write| write.path == ["env"])
     };
-    let parameter_of = |name: &str| {
-        let base = set(true).find(|write| write.name() == Some(name))?;
-        let source = base.value.get("value")?.source()?;
-        definition.parameters.iter().map(|one| &one.name).find(|one| source == format!("${{{one}}}"))
+    let names: HashMap<String, &str> =
+        definition.parameters.iter().map(|one| (format!("${{{}}}", one.name), one.name.as_str())).collect();
+    let of_base = |write: Write<'_>| {
+        let parameter = names.get(&write.value.get("value")?.source()?)?;
+        Some((write.name()?.to_owned(), *parameter))
     };
+    let by_parameters: HashMap<String, &str> = set(true).filter_map(of_base).collect();
     let finding = |write: Write<'_>| {
         let (name, value) = (write.name()?, write.value.literal("value")?);
-        let parameter = parameter_of(name)?;
+        let parameter = by_parameters.get(name)?;
         let message =
             format!("the base sets `{name}` by the parameter `{parameter}`, which has no effect now");
         let warning = Diagnostic::warning(UNUSED_PARAMETER, write.span(), message);
@@ -51,10 +55,9 @@ fn parameters_without_effect(definition: &Definition) -> Vec<Diagnostic> {
 /// GPUs of a container that the policy adds: the pod would have more with each call.
 pub(crate) fn gpus_of_added(definition: &Definition) -> Vec<Diagnostic> {
     let added = named_containers(definition).filter(|(_, addition)| addition.image().is_some());
-    let is_gpu = |write: &Write<'_>| {
-        write.is_amount()
-            && write.name().is_some_and(|name| definition.gpus.resources.iter().any(|gpu| gpu == name))
-    };
+    let gpus: HashSet<&str> = definition.gpus.resources.iter().map(String::as_str).collect();
+    let is_gpu =
+        |write: &Write<'_>| write.is_amount() && write.name().is_some_and(|name| gpus.contains(name));
     let finding = |write: Write<'_>| {
         let message =
             "a container that the policy adds requests GPUs, which makes it another rank of the job";
@@ -112,7 +115,8 @@ fn capabilities(definition: &Definition) -> Vec<Diagnostic> {
         let of_list = move |write: &Write<'_>| write.path == ["securityContext", "capabilities", list];
         selected.flat_map(Addition::writes).filter(of_list).map(|write| write.value)
     };
-    let is_added = |dropped: &&Tree| list("add").any(|added| added.as_value() == dropped.as_value());
+    let added: HashSet<&str> = list("add").filter_map(Tree::as_str).collect();
+    let is_added = |dropped: &&Tree| dropped.as_str().is_some_and(|name| added.contains(name));
     let finding = |dropped: &Tree| {
         let name = dropped.as_str().unwrap_or_default();
         let message = format!("rules add the capability `{name}` and drop it");
@@ -153,10 +157,13 @@ fn networks(definition: &Definition) -> Option<Diagnostic> {
 /// Volumes of huge pages of which no rule requests any: the kubelet does not mount them.
 fn huge_pages(definition: &Definition) -> Vec<Diagnostic> {
     let rules = definition.rules.iter().filter(|rule| rule.device.is_none());
-    let amounts: Vec<Option<&str>> =
+    // An expression may yield any name, and is less than all.
+    let amounts: BTreeSet<Option<&str>> =
         rules.flat_map(Rule::writes).filter(Write::is_amount).map(|write| write.name()).collect();
-    let requested =
-        |name: &str| amounts.iter().any(|known| known.is_none_or(|known| known.starts_with(name)));
+    let requested = |name: &str| {
+        let known = amounts.range(Some(name)..).next().copied().flatten();
+        amounts.contains(&None) || known.is_some_and(|known| known.starts_with(name))
+    };
     let finding = |medium: &Tree| {
         let size = medium.as_str()?.strip_prefix("HugePages")?;
         let resource = format!("hugepages-{}", size.trim_start_matches('-'));

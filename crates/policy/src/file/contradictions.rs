@@ -34,20 +34,21 @@ fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
 /// A rule that replaces other values of a variable or annotation, and another rule that edits it, undo each
 /// other.
 fn edits_and_insists(rules: &[Rule]) -> Result<(), Diagnostic> {
-    let (mut edited, mut set) = (Vec::new(), Vec::new());
+    let mut edited = Vec::new();
+    let mut set: HashMap<&str, Vec<&Rule>> = HashMap::new();
     for rule in rules {
         for write in rule.writes().filter(Write::is_of_strings) {
             let Some(name) = write.name() else { continue };
             if write.is_edit() {
                 edited.push((name, rule, write.span()));
             } else if rule.on_conflict != OnConflict::Keep {
-                set.push((name, rule));
+                set.entry(name).or_default().push(rule);
             }
         }
     }
     for (name, rule, span) in &edited {
-        let is_other = |(other, setter): &&(&str, &Rule)| other == name && setter.rank <= rule.rank;
-        if let Some((_, Rule { name: setter, .. })) = set.iter().find(is_other) {
+        let mut setters = set.get(name).into_iter().flatten();
+        if let Some(Rule { name: setter, .. }) = setters.find(|setter| setter.rank <= rule.rank) {
             let message = format!(
                 "rule `{}` edits `{name}`, for which rule `{setter}` allows only one value",
                 rule.name

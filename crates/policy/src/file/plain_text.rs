@@ -1,7 +1,9 @@
 //! Text that its author means as an expression, and text that YAML cuts or lengthens.
 
+use std::collections::HashSet;
+
 use fabric_yaml::scalar::Scalar;
-use fabric_yaml::{Content, Node};
+use fabric_yaml::{Content, Entry, Node};
 
 use crate::definition::entries;
 use crate::interpolation::BUILT_IN;
@@ -13,11 +15,19 @@ const CONDITIONS: [&str; 2] = ["when", "containers"];
 /// What stands for the key of a value of `variables`.
 const VARIABLE: &str = "variables";
 
+/// What only an expression has.
+const CALLS: [&str; 7] =
+    ["lists.range(", ".map(", ".filter(", ".exists(", ".orValue(", "math.ceil(", "offeredNames("];
+
+/// The longest line in which a comment behind a text is looked for, in bytes.
+const LONGEST_LINE: usize = 1000;
+
 /// Warnings for the texts of a `spec`. `text` is that of the file.
 pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
     let declared = ["parameters", "variables"].into_iter().flat_map(|key| entries(spec.get(key)));
     let built_in = BUILT_IN.iter().map(|known| known.name);
-    let names: Vec<&str> = declared.map(|entry| entry.key.as_str()).chain(built_in).collect();
+    let names: HashSet<&str> =
+        declared.map(|entry| entry.key.as_str()).chain(built_in).chain(["lists", "math"]).collect();
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     for map in ["rules", "devices", "checks", "variables"] {
@@ -28,6 +38,7 @@ pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
             found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
         });
     }
+    keys_without_value(spec, &lines, &mut found);
     let rules = spec.get("rules").into_iter().flat_map(Node::one_or_items);
     let variables = rules.flat_map(|rule| entries(rule.get("env")));
     found.extend(variables.filter_map(|variable| blank(&variable.key, &variable.value)));
@@ -50,7 +61,7 @@ fn visit(node: Option<&Node>, found: &mut dyn FnMut(&str, &Node)) {
 }
 
 /// The warning for a text that is, or in a message contains, the name of a value in a form of other languages.
-fn name(key: &str, node: &Node, names: &[&str]) -> Option<Diagnostic> {
+fn name(key: &str, node: &Node, names: &HashSet<&str>) -> Option<Diagnostic> {
     if ["name", "env"].contains(&key) || CONDITIONS.contains(&key) {
         return None;
     }
@@ -71,15 +82,50 @@ fn name(key: &str, node: &Node, names: &[&str]) -> Option<Diagnostic> {
         known(rest.trim_start_matches(['(', '$']))
     } else if key == VARIABLE {
         // A text may name a parameter on purpose.
-        None
+        CALLS.iter().any(|call| text.contains(call)).then(|| text.to_owned())
     } else {
         // A word of small letters may be meant as it is.
         let whole = text.chars().all(|c| is_name(c) || c == '.').then(|| known(text)).flatten();
         whole.filter(|path| path == text && path.contains(|c: char| c.is_ascii_uppercase() || c == '.'))
     }?;
-    let message = format!("`{written}` is the name of a value, and here it is text");
-    let hint = format!("write `${{{written}}}` for the value, in quotes");
+    let message = format!("`{written}` stands for a value, and here it is text");
+    let is_whole = text.trim_end().ends_with([')', ']']) && written != text;
+    let whole = if is_whole { "…" } else { &written };
+    let hint = format!("write `${{{whole}}}` for the value, in quotes");
     Some(Diagnostic::warning(TEXT_NOT_EXPRESSION, node.span, message).hint(hint))
+}
+
+/// Warnings for keys between braces that have no value, because a blank, a colon or quotes are missing.
+fn keys_without_value(node: &Node, lines: &[&str], found: &mut Vec<Diagnostic>) {
+    let of_entry = |entry: &Entry<Node>, before: Option<&Entry<Node>>| {
+        let is_null = matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. });
+        let line = lines.get(entry.span.line.checked_sub(1)?).filter(|_| is_null)?;
+        let end = entry.span.column + entry.span.length - 1;
+        let rest = line.get(end..).filter(|_| line.len() <= LONGEST_LINE)?;
+        rest.trim_start().strip_prefix([',', '}'])?;
+        let key = &entry.key;
+        let hint = match (key.rsplit_once(':'), key.split_once(' '), before.and_then(|one| one.value.text()))
+        {
+            (Some((name, value)), ..) => format!("write a blank behind the colon: `{name}: {value}`"),
+            (_, Some((name, value)), _) => format!("write a colon and a blank: `{name}: {value}`"),
+            (.., Some(text)) if !key.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                format!("if it is a part of the text before it, write `\"{},{key}\"`, in quotes", text.text)
+            }
+            _ => return None,
+        };
+        let message = format!("`{key}` is a key without a value");
+        Some(Diagnostic::warning(ODD_TEXT, entry.span, message).hint(hint))
+    };
+    match &node.content {
+        Content::List(items) => items.iter().for_each(|item| keys_without_value(item, lines, found)),
+        Content::Map(entries) => {
+            for (at, entry) in entries.iter().enumerate() {
+                found.extend(of_entry(entry, at.checked_sub(1).map(|before| &entries[before])));
+                keys_without_value(&entry.value, lines, found);
+            }
+        }
+        Content::Scalar { .. } => {}
+    }
 }
 
 /// The warning for a `}` behind an expression, which becomes a part of the value.
@@ -95,7 +141,7 @@ fn left_over(node: &Node) -> Option<Diagnostic> {
 /// The warning for a text without quotes that ends before a `#` on its line.
 fn cut(node: &Node, lines: &[&str]) -> Option<Diagnostic> {
     let Content::Scalar { plain: true, .. } = &node.content else { return None };
-    let line = lines.get(node.span.line.checked_sub(1)?)?;
+    let line = lines.get(node.span.line.checked_sub(1)?).filter(|line| line.len() <= LONGEST_LINE)?;
     let rest: String = line.chars().skip((node.span.column + node.span.length).saturating_sub(1)).collect();
     let comment = rest.trim_start().strip_prefix('#')?;
     let is_word = comment.starts_with(|c: char| c.is_ascii_alphanumeric());
