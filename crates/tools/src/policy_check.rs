@@ -10,8 +10,8 @@ use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings, warnings_of_values};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
-    DUPLICATE_NAME, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_BASE, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
-    UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean, suggest,
+    DUPLICATE_NAME, MOST_SHOWN, NEVER_INJECTS, ODD_TEXT, TEMPLATE_BRACES, TEXT_NOT_EXPRESSION, UNKNOWN_BASE,
+    UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER, UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean, suggest,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -72,11 +72,15 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
     found.sort_by_key(|error| {
         let Diagnostic { span: Span { line, column, .. }, severity, code, .. } = *error.diagnostic;
-        let order = (severity == Severity::Warning, CONSEQUENCES.contains(&code));
-        (position(error), order, line, column)
+        let is_effect = severity == Severity::Warning && !CAUSES.contains(&code);
+        let order = (is_effect, CONSEQUENCES.contains(&code));
+        (position(error), order, line, !CAUSES.contains(&code), column)
     });
     shown(found)
 }
+
+/// Warnings about text that may be why there are errors.
+const CAUSES: [&str; 3] = [TEXT_NOT_EXPRESSION, TEMPLATE_BRACES, ODD_TEXT];
 
 /// Warnings about what a mistake elsewhere may leave without a use.
 const CONSEQUENCES: [&str; 2] = [UNUSED_PARAMETER, UNUSED_VARIABLE];

@@ -16,6 +16,8 @@ const OPERATORS: &[(&str, &str)] = &[
     ("&", "write `&&` for and"),
     ("|", "write `||` for or"),
     ("if", "write `condition ? a : b`"),
+    ("for", "write `list.map(x, …)`, or `list.filter(x, …)`"),
+    ("is", "compare with `==`"),
 ];
 
 /// Syntax of other languages, each with the CEL form.
@@ -25,12 +27,15 @@ const MARKS: &[(&str, &str)] = &[
     ("<>", "write `!=` for not equal"),
     (" is not null", "write `!= null`"),
     (" is null", "write `== null`"),
-    ("??", "write `value.orValue(…)` for a value that may be absent"),
+    (
+        "??",
+        "write `map.?key.orValue(…)` for a value that may be absent, and `x == null ? … : x` for one that may be null",
+    ),
     ("?.", "write `value.?field` for a field that may be absent"),
     ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
     (":-", "a parameter has a `default`, and a value that may be absent `.orValue(…)`"),
     (":=", "a parameter has a `default`, and a value that may be absent `.orValue(…)`"),
-    ("=>", "write `>=` for greater or equal"),
+    ("=>", "write `>=` for greater or equal, and a macro as `list.map(x, …)`"),
     ("=<", "write `<=` for less or equal"),
     ("~=", "write `value.contains('…')`, or `startsWith` or `endsWith`: there are no regular expressions"),
     ("≥", "write `>=` for greater or equal"),
@@ -68,6 +73,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     };
     // A word in front of a value is the name of one, and the error is at the value.
     let before = source[..at].split_whitespace().next_back().unwrap_or_default();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let of_message = OF_MESSAGES.iter().find(|(words, _)| message.contains(words)).map(|(_, hint)| *hint);
     let every = (source.trim() == "*").then_some("write `containers: \"true\"` for every container");
     let operator = MARKS.iter().find(|(mark, _)| source.contains(mark));
@@ -75,8 +81,23 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let is_template = source.starts_with('{') && !source.contains(':');
     let braces = is_template
         .then_some("leave out the braces: an expression has none within it, and a condition none at all");
-    let is_nested = source.matches('(').count() > source.matches(')').count();
-    let nested = (found.is_empty() && is_nested).then_some("a `(` is not closed: write the `)`");
+    let is_open = |open: char, close: char| source.matches(open).count() > source.matches(close).count();
+    let nested = match () {
+        () if found.is_empty() && is_open('(', ')') => Some("a `(` is not closed: write the `)`"),
+        () if source.trim_end().ends_with(':') => Some("write a value behind the `:`: `condition ? a : b`"),
+        () if found.starts_with(',') => Some("write `&&` for and, or `||` for or"),
+        () if before.is_empty() && found.starts_with(['<', '>', '=', '&', '|', '*', '/', '?']) => {
+            Some("write a value in front of the operator")
+        }
+        () if is_open('[', ']') => Some("a `[` is not closed: write the `]`"),
+        () if found.starts_with('$') => {
+            Some("write the name without `$`: an expression needs no sign before a name")
+        }
+        () if before.ends_with(is_name) && found.starts_with(is_name) => {
+            Some("an operator or a comma is missing between two values")
+        }
+        () => None,
+    };
     let has_no_else = source.contains(" ? ") && !source.contains(" : ");
     let choice = has_no_else
         .then_some("a choice has two values: write `condition ? a : b`; `null` leaves a value out");
@@ -87,8 +108,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: (of_message.or(every).or(open).or(nested).or(choice))
-            .or(operator.map(|(_, hint)| *hint))
+        hint: (of_message.or(every).or(open).or(operator.map(|(_, hint)| *hint)).or(nested).or(choice))
             .or(braces)
             .map(str::to_owned),
     }

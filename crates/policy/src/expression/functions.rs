@@ -75,17 +75,27 @@ const OF_NODES: [&str; 2] = ["offeredName", "offeredNames"];
 
 /// Names in other languages, and the CEL form.
 const OTHERS: &[(&str, &str)] = &[
+    ("any", "did you mean `exists`?"),
     ("append", "write `list + [item]`"),
+    ("between", "write both bounds: `totalGpus >= 1 && totalGpus <= 8`"),
     ("beginsWith", "did you mean `startsWith`?"),
     ("concat", "write `one + other`"),
     ("default", "read what may be absent with `.?`, and end with `.orValue(…)`"),
     ("equals", "compare with `==`"),
+    ("every", "did you mean `all`?"),
     ("get", "write `map[?key].orValue(…)`"),
     ("has", "write `key in map`; `has(pod.spec.field)` takes a field"),
     ("includes", "did you mean `contains`? An item of a list is found by `item in list`"),
+    ("isEmpty", "write `size(value) == 0`"),
+    ("empty", "write `size(value) == 0`"),
     ("len", "did you mean `size`?"),
     ("length", "did you mean `size`?"),
     ("matches", "there are no regular expressions; use `startsWith`, `endsWith`, `contains` or `split`"),
+    ("reduce", "write `math.greatest(list)`, `list.join(',')` or `list.all(x, …)`"),
+    ("some", "did you mean `exists`?"),
+    ("sum", "there is no sum of a list: write the amounts as `a + b`"),
+    ("round", "did you mean `math.round`?"),
+    ("range", "write `lists.range(8)` for a list, and `x >= 1 && x <= 8` for an interval"),
     ("max", "did you mean `math.greatest`?"),
     ("min", "did you mean `math.least`?"),
     ("str", "did you mean `string`?"),
@@ -133,7 +143,7 @@ pub(super) fn hint(name: &str) -> String {
     };
     match all().find(begins).or_else(like) {
         Some(known) => did_you_mean(known),
-        None => "docs/functions.md lists the functions".to_owned(),
+        None => "docs/functions.md lists the functions; a value of a map is `map[key]`".to_owned(),
     }
 }
 

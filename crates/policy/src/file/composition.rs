@@ -166,6 +166,10 @@ impl<'f> Composition<'f> {
         let known: Vec<&str> = known.filter(|name| *name != from.name()).collect();
         let hint = match known.as_slice() {
             [] => "load the file of that policy too".to_owned(),
+            _ if wanted.contains([',', ' ']) => {
+                let several: Vec<&str> = wanted.split([',', ' ']).filter(|name| !name.is_empty()).collect();
+                format!("write several names as a list: `[{}]`", several.join(", "))
+            }
             known => suggest(wanted.trim_end_matches(".yaml"), known.iter().copied()),
         };
         Err(from.error(UNKNOWN_BASE, span, format!("there is no policy `{wanted}` to extend"), hint).into())

@@ -206,12 +206,16 @@ fn has_other_letter(name: &str, known: &str) -> bool {
 fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
     let values = NAMES.values.get(&entry.key)?;
-    let is_other = !own.contains('$')
-        && !own.starts_with(|c: char| c.is_ascii_digit())
-        && !values.iter().any(|known| known.eq_ignore_ascii_case(own));
-    let message = format!("`{}` has no value `{own}`", entry.key);
+    // `^` excludes some, and a part with a `:` is for one function alone.
+    let mut parts = own.trim_start_matches('^').split(',').map(str::trim);
+    let part = parts.find(|part| {
+        !part.contains(['$', ':', ';', '^'])
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && !values.iter().any(|known| known.eq_ignore_ascii_case(part))
+    })?;
+    let message = format!("`{}` has no value `{part}`", entry.key);
     let warning = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
-    is_other.then(|| warning.hint(suggest(own, values.iter().map(String::as_str))))
+    Some(warning.hint(suggest(part, values.iter().map(String::as_str))))
 }
 
 /// The first word of other variables, and this variable with that word, if its own first word differs only in a doubled

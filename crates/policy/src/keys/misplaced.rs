@@ -27,6 +27,18 @@ const OF_OTHERS: &[(&str, &str)] = &[
     ("validations", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
 ];
 
+/// Fields of other APIs that people write in a pod or a container, and what to write instead of each.
+const OF_OTHER_PODS: &[(&str, &str)] = &[
+    ("annotations", "write it in `pod.metadata` of the rule"),
+    ("labels", "write it in `pod.metadata` of the rule"),
+    ("devices", "write a volume with `hostPath`, and mount it"),
+    ("environment", "write `env` of the rule, next to `container` and `pod`"),
+    ("shmSize", "write a volume with `emptyDir: {medium: Memory}`, and mount it at `/dev/shm`"),
+    ("sidecars", "write `initContainers`, whose entries have `restartPolicy: Always`"),
+    ("spec", "leave it out: `container` has the fields of a container itself"),
+    ("ulimits", "write `securityContext: {capabilities: {add: [IPC_LOCK]}}`"),
+];
+
 /// Directives of a strategic merge patch.
 const DIRECTIVES: [&str; 4] = ["$patch", "$setElementOrder", "$retainKeys", "$deleteFromPrimitiveList"];
 
@@ -47,6 +59,9 @@ pub(crate) fn hint_for_misplaced(here: &str, key: &str) -> Option<&'static str> 
     of_others.or_else(|| match key {
         _ if is_overlay && DIRECTIVES.iter().any(|directive| key.starts_with(directive)) => {
             Some("leave it out: entries of lists are merged by their names")
+        }
+        _ if is_overlay && OF_OTHER_PODS.iter().any(|(other, _)| *other == key) => {
+            OF_OTHER_PODS.iter().find(|(other, _)| *other == key).map(|(_, hint)| *hint)
         }
         _ if is_of(&POLICY) && SPEC.key(key).is_some() => Some("indent it: it is a field of `spec`"),
         "match" if is_of(&RULE) => Some(

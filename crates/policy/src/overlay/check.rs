@@ -191,12 +191,34 @@ pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
     reader::wrong_type(tree.span, what, &tree.describe())
 }
 
+/// The most fields of an object of which one is suggested.
+const FEW_FIELDS: usize = 8;
+
+/// The field of an object that takes the value which stands in its place.
+fn field_for(tree: &Tree, object: &'static Object) -> Option<&'static str> {
+    // Of many fields, any may be meant.
+    if object.fields.len() > FEW_FIELDS {
+        return None;
+    }
+    let takes = |field: &&Field| match &tree.content {
+        Content::List(_) => matches!(field.shape, Shape::List { .. }),
+        _ => matches!(field.shape, Shape::Text(_) | Shape::Quantity | Shape::PortNumberOrName),
+    };
+    let required = object.fields.iter().find(|field| field.required && takes(field));
+    required.or_else(|| object.fields.iter().find(takes)).map(|field| field.name)
+}
+
 pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
     let diagnostic = expected(tree, &shape.description());
     if let (Shape::Integer(0, 0o777), Content::Value(Value::Number(mode))) = (shape, &tree.content)
         && let Some(meant) = i64::from_str_radix(&mode.to_string(), 8).ok().filter(|mode| *mode <= 0o777)
     {
         return diagnostic.hint(format!("write `{meant}`, which is the octal number `0{mode}`"));
+    }
+    if let Shape::Object(object) | Shape::Atomic(object) = shape
+        && let Some(field) = field_for(tree, object)
+    {
+        return diagnostic.hint(format!("write the value as a field, such as `{{{field}: …}}`"));
     }
     let hint = match (shape, &tree.content) {
         (Shape::Text(_), Content::Value(Value::Number(_) | Value::Bool(_))) => "put it in quotes",
