@@ -274,7 +274,7 @@ pub(super) const FORBIDDEN: u16 = 403;
 
 /// The error of a request with this status, 0 without an answer.
 pub(super) fn unread_of_status(status: u16, message: String) -> Unread {
-    if status == FORBIDDEN { Unread::Forbidden(message) } else { Unread::Failed(message) }
+    if status == FORBIDDEN { Unread::Forbidden(message) } else { Unread::Unanswered(message) }
 }
 
 /// The message about a request that has no answer by this time.

@@ -155,6 +155,7 @@ fn unread(error: anyhow::Error) -> Unread {
     let message = format!("{error:#}");
     match error.downcast_ref() {
         Some(Unread::Forbidden(_)) => Unread::Forbidden(message),
+        Some(Unread::Unanswered(_)) => Unread::Unanswered(message),
         _ => Unread::Failed(message),
     }
 }

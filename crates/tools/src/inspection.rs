@@ -41,6 +41,10 @@ pub enum Unread {
     /// The user may not read it.
     #[error("{0}")]
     Forbidden(String),
+    /// The API server, or the server behind it, has not answered this once.
+    #[error("{0}")]
+    Unanswered(String),
+    /// What was read is not as it should be, or is not known.
     #[error("{0}")]
     Failed(String),
 }
@@ -175,7 +179,8 @@ pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> 
 fn rights(lines: &[Line]) -> Found {
     let (all, unmade) = (lines.len(), lines.iter().filter(|line| line.seen.starts_with(NOT_CHECKED)).count());
     let made = format!("{} of {all} checks were made", all - unmade);
-    if 2 * unmade > all { fail(made, format!("too few for a result: {GRANT}")) } else { ok(made) }
+    let remedy = if lines.iter().any(|line| line.remedy == AGAIN) { AGAIN } else { GRANT };
+    if 2 * unmade > all { fail(made, format!("too few for a result: {remedy}")) } else { ok(made) }
 }
 
 /// The subject of a check.
@@ -216,13 +221,21 @@ const NOT_CHECKED: &str = "not checked: ";
 const GRANT: &str =
     "run `check` as a user who may read this, or grant this right; it only reads, and creates nothing";
 
+/// The remedy for a request without an answer.
+const AGAIN: &str =
+    "run `check` again: the other lines are not about this; if it stays, see the log of the API server";
+
 /// The remedy for a certificate that is not valid yet.
 const CLOCKS: &str = "synchronize the clocks of the nodes: that of the server which made the certificate is ahead, and API \
                       servers accept the certificate only when its validity has begun";
 
 /// A check without the object that it needs.
 fn unread(error: &Unread) -> Finding {
-    let remedy = if is_forbidden(error) { GRANT } else { "" };
+    let remedy = match error {
+        Unread::Forbidden(_) => GRANT,
+        Unread::Unanswered(_) => AGAIN,
+        Unread::Failed(_) => "",
+    };
     (Status::Warn, format!("{NOT_CHECKED}{error}"), remedy.to_owned())
 }
 
@@ -239,8 +252,9 @@ fn missing(list: &Read, what: &str, line: &str) -> Finding {
     }
 }
 
-fn is_forbidden(error: &Unread) -> bool {
-    matches!(error, Unread::Forbidden(_))
+/// Returns whether an object was read and is wrong, or is not there.
+fn is_wrong(error: &Unread) -> bool {
+    matches!(error, Unread::Failed(_))
 }
 
 impl<'f> Seen<'f> {
@@ -256,7 +270,7 @@ impl<'f> Seen<'f> {
     fn policies(&self) -> Result<&'f PolicySet, Finding> {
         self.deployment()?;
         let unread = |error: &Unread| {
-            if is_forbidden(error) { unread(error) } else { absent("a policy that can be loaded") }
+            if is_wrong(error) { absent("a policy that can be loaded") } else { unread(error) }
         };
         self.facts.policies.as_ref().map_err(unread)
     }

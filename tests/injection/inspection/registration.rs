@@ -61,6 +61,12 @@ fn faults_of_the_registration_are_reported() {
     reported("conditions", Fail, "has no condition `has-trigger`", &[], |facts| {
         registered(facts, "/webhooks/0/matchConditions", json!([]));
     });
+    // An older release may write it in another form.
+    reported("conditions", Status::Warn, "is not that of this version", &["version"], |facts| {
+        registered(facts, "/webhooks/0/matchConditions/1/expression", json!("false"));
+        facts.deployments.as_mut().unwrap()["items"][0]["metadata"]["labels"]["app.kubernetes.io/version"] =
+            json!("0.0.9");
+    });
 }
 
 #[test]

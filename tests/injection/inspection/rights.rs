@@ -1,6 +1,6 @@
 //! What `check` says to a user who may not read every fact.
 
-use fabric_tools::inspection::{Facts, Line, Status};
+use fabric_tools::inspection::{Facts, Line, Status, Unread};
 
 use super::{forbidden, healthy, lines};
 
@@ -62,21 +62,51 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
     );
 }
 
+/// A request that the API server did not answer costs the lines that a missing right costs, and none of them blames the
+/// rights or what it would have read.
+#[test]
+fn a_request_without_an_answer_is_no_fault_of_what_it_asks_for() {
+    let answers = [
+        "the API server did not answer within 10s",
+        "error trying to connect: tcp connect error: Connection refused (os error 111)",
+        "invalid peer certificate: UnknownIssuer",
+        "The provided continue parameter is too old to display a consistent list result",
+        "etcdserver: request timed out",
+    ];
+    for (change, message) in UNREADABLE.iter().flat_map(|change| answers.map(|message| (change, message))) {
+        let [of_right, of_answer] = [forbidden(), Unread::Unanswered(message.to_owned())].map(|error| {
+            let mut facts = healthy();
+            change(&mut facts, &error);
+            lines(&facts).into_iter().filter(|line| line.status != Status::Ok).collect::<Vec<Line>>()
+        });
+        let checks = |lines: &[Line]| lines.iter().map(|line| line.check).collect::<Vec<_>>();
+        assert_eq!(checks(&of_right), checks(&of_answer), "{message}");
+        for line in of_answer.iter().filter(|line| line.check != "rights") {
+            let is_about_it = line.seen.contains(message) && line.remedy.starts_with("run `check` again");
+            let names_line = line.seen.contains("see the line `") && line.remedy.is_empty();
+            assert!(line.status == Status::Warn && (is_about_it || names_line), "{line:?}");
+        }
+    }
+}
+
 /// Each fact that may not be read.
-const UNREADABLE: [fn(&mut Facts); 13] = [
-    |facts| facts.version = Err(forbidden()),
-    |facts| facts.webhooks = Err(forbidden()),
-    |facts| facts.advice = Err(forbidden()),
-    |facts| facts.deployments = Err(forbidden()),
-    |facts| facts.namespaces = Err(forbidden()),
-    |facts| (facts.endpoints, facts.servers) = (Err(forbidden()), Vec::new()),
-    |facts| facts.certificate = Err(forbidden()),
-    |facts| facts.policies = Err(forbidden()),
-    |facts| facts.guard = [Err(forbidden()), Err(forbidden())],
-    |facts| facts.token = [Err(forbidden()), Err(forbidden())],
-    |facts| facts.workloads = Err(forbidden()),
-    |facts| facts.dry_runs = Err(forbidden()),
-    |facts| facts.daemon_sets = Err(forbidden()),
+const UNREADABLE: [fn(&mut Facts, &Unread); 16] = [
+    |facts, why| facts.version = Err(why.clone()),
+    |facts, why| facts.webhooks = Err(why.clone()),
+    |facts, why| facts.advice = Err(why.clone()),
+    |facts, why| facts.deployments = Err(why.clone()),
+    |facts, why| facts.namespaces = Err(why.clone()),
+    |facts, why| (facts.endpoints, facts.servers) = (Err(why.clone()), Vec::new()),
+    |facts, why| facts.certificate = Err(why.clone()),
+    |facts, why| facts.policies = Err(why.clone()),
+    |facts, why| facts.guard = [Err(why.clone()), Err(why.clone())],
+    |facts, why| facts.token = [Err(why.clone()), Err(why.clone())],
+    |facts, why| facts.workloads = Err(why.clone()),
+    |facts, why| facts.dry_runs = Err(why.clone()),
+    |facts, why| facts.daemon_sets = Err(why.clone()),
+    |facts, why| facts.pods = Err(why.clone()),
+    |facts, why| facts.events = Err(why.clone()),
+    |facts, why| facts.nodes = Err(why.clone()),
 ];
 
 #[test]
@@ -85,7 +115,7 @@ fn no_line_has_an_empty_name_whatever_may_not_be_read() {
     for some in (0..=all).filter(|some| some.count_ones() <= 2 || *some == all) {
         let mut facts = healthy();
         let unreadable = UNREADABLE.iter().enumerate().filter(|(at, _)| some >> at & 1 == 1);
-        unreadable.for_each(|(_, change)| change(&mut facts));
+        unreadable.for_each(|(_, change)| change(&mut facts, &forbidden()));
         for line in lines(&facts) {
             let text = format!("{} {}", line.seen, line.remedy);
             let empty = ["``", "`/", "/`", "`-", "  ", "\"\"", "//"];

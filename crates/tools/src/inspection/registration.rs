@@ -9,10 +9,10 @@ use fabric_engine::registration::{
 };
 use fabric_yaml::counted;
 
-use super::release::registered;
+use super::release::{OTHER_VERSION, is_other_version, registered};
 use super::{
-    CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_forbidden, list, missing, name, names,
-    ok, servers, text, unread, warn,
+    CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_wrong, list, missing, name, names, ok,
+    servers, text, unread, warn,
 };
 
 /// The remedy for an object that differs from the chart's.
@@ -108,7 +108,7 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
     let unknown = || missing(&seen.facts.deployments, "the Secret of the certificate", "release");
     seen.release.secret().ok_or_else(unknown)?;
     let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
-        Err(error) if !is_forbidden(error) => return fail(error.to_string(), source(seen, webhook)),
+        Err(error) if is_wrong(error) => return fail(error.to_string(), source(seen, webhook)),
         read => read.as_ref().map_err(unread)?,
     };
     if let Err(error) = accepted {
@@ -147,12 +147,16 @@ pub(super) fn conditions(seen: &Seen<'_>) -> Found {
         let open = format!("`{}` has no condition `{ASKS}`: all pods depend on the webhook", name(webhook));
         return fail(open, APPLY);
     }
-    in_step(webhook, &webhook_conditions(seen.policies()?))
+    in_step(seen, webhook, &webhook_conditions(seen.policies()?))
 }
 
-/// Compares the conditions of an object with those of the policies.
-fn in_step(object: &Value, wanted: &[Condition]) -> Found {
+/// Compares the conditions of an object with those of the policies. Another version may write them in another form.
+fn in_step(seen: &Seen<'_>, object: &Value, wanted: &[Condition]) -> Found {
     match differing_condition(object, wanted) {
+        Some(condition) if is_other_version(seen) => warn(
+            format!("the condition `{condition}` of `{}` is not that of this version", name(object)),
+            OTHER_VERSION,
+        ),
         None => ok(format!("the conditions of `{}` are those of the policies", name(object))),
         Some(condition) => fail(
             format!("the condition `{condition}` of `{}` is not that of the policies", name(object)),
@@ -203,7 +207,7 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
         {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
-        Some([policy, _]) => in_step(policy, &guard_conditions(seen.policies()?)),
+        Some([policy, _]) => in_step(seen, policy, &guard_conditions(seen.policies()?)),
         None if in_audit_mode => ok("none, because the servers are in audit mode"),
         None => warn(
             "there is none: nothing reports pods that were not injected",

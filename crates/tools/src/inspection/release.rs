@@ -182,10 +182,20 @@ pub(super) fn version(seen: &Seen<'_>) -> Found {
         "" => format!("the Deployment names no version, and has the image `{image}`"),
         _ => format!("version {installed} is installed, with the image `{image}`"),
     };
-    let own = env!("CARGO_PKG_VERSION");
-    if installed == own {
+    if installed == VERSION {
         return ok(versions);
     }
-    let remedy = "run the `check` of that version: this one may compute other conditions and policies";
-    warn(format!("{versions}, and this command is {own}"), remedy)
+    warn(format!("{versions}, and this command is {VERSION}"), OTHER_VERSION)
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The remedy for what another version may do in another way.
+pub(super) const OTHER_VERSION: &str =
+    "run the `check` of that version: this one may compute other conditions and policies";
+
+/// Returns whether the Deployment names another version than this program's.
+pub(super) fn is_other_version(seen: &Seen<'_>) -> bool {
+    let labels = seen.release.deployment.map(|deployment| &deployment["metadata"]["labels"]);
+    labels.is_some_and(|labels| !["", VERSION].contains(&text(labels, "app.kubernetes.io/version")))
 }

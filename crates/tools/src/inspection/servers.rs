@@ -12,7 +12,7 @@ use fabric_policy::objects::ObjectKind;
 use fabric_yaml::counted;
 
 use super::{
-    CLOCKS, Finding, Found, Read, Seen, Status, fail, found, is_forbidden, list, names, ok, text, unread,
+    CLOCKS, Finding, Found, Read, Seen, Status, Unread, fail, found, is_wrong, list, names, ok, text, unread,
     warn,
 };
 
@@ -79,7 +79,7 @@ pub(super) fn are_ready(seen: &Seen<'_>) -> bool {
 pub(super) fn policies(seen: &Seen<'_>) -> Found {
     seen.deployment()?;
     if let Err(error) = &seen.facts.policies
-        && !is_forbidden(error)
+        && is_wrong(error)
     {
         let remedy = "`fabric-injector policy check` shows each error; a server keeps the previous policies";
         return fail(format!("cannot be loaded: {error}"), remedy);
@@ -144,7 +144,9 @@ const WAIT: &str = "during an upgrade, wait until all replicas are replaced; els
 /// The problems of a server, or that it may not be asked.
 fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> Result<Vec<Finding>, Finding> {
     let (report, in_use) = match (ready, in_use) {
-        (Err(error), _) | (_, Err(error)) if is_forbidden(error) => return Err(unread(error)),
+        (Err(error @ Unread::Forbidden(_)), _) | (_, Err(error @ Unread::Forbidden(_))) => {
+            return Err(unread(error));
+        }
         (Err(error), _) | (_, Err(error)) => {
             return Ok(vec![(Status::Fail, format!("`{name}` does not answer: {error}"), WAIT.to_owned())]);
         }

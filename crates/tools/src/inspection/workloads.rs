@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use fabric_engine::admission::Mode;
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP, absent_objects};
+use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP, WITHOUT_FABRIC, absent_objects};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::objects::ObjectName;
@@ -133,7 +133,7 @@ fn forget_decision(pod: &mut Value) -> bool {
     }
     let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() else { return false };
     let was_injected = annotations.contains_key(STAMP);
-    for key in [STAMP, NODES, CLAIMS, SKIPPED] {
+    for key in [STAMP, NODES, CLAIMS, SKIPPED, WITHOUT_FABRIC] {
         annotations.shift_remove(key);
     }
     was_injected
