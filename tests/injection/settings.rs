@@ -153,6 +153,25 @@ fn a_value_that_a_file_cannot_hold_is_in_the_environment_only() {
     }
 }
 
+/// A check of a variable needs its value.
+#[test]
+fn a_value_that_only_the_kubelet_knows_is_named_once_for_all_checks() {
+    let check =
+        |name: &str| format!("    - {{name: {name}, env: NCCL_NET, when: value == 'Socket', message: m}}\n");
+    let checks = format!("  checks:\n{}{}", check("one"), check("two"));
+    let policy = POLICY.replace("  checks:\n", &checks);
+    let from = json!({"name": "NCCL_NET", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}});
+    let (_, warnings) = injected(&policies(&policy, &[]), pod(vec![worker(json!({"env": [from]}))]));
+    let codes = warnings.iter().filter(|(code, _)| code == "value_unread");
+    let texts: Vec<&String> = codes.map(|(_, text)| text).collect();
+    assert!(
+        matches!(&texts[..], [text] if text.contains("write the value of `NCCL_NET` out")),
+        "{warnings:?}"
+    );
+    let (_, warnings) = injected(&policies(&policy, &[]), pod(vec![worker(json!({}))]));
+    assert!(warnings.iter().all(|(code, _)| code != "value_unread"), "{warnings:?}");
+}
+
 #[test]
 fn a_file_has_the_value_that_the_container_sees() {
     let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "a$$b"}]}));

@@ -46,11 +46,15 @@ impl Scrape {
         self.0.keys().map(String::as_str).collect()
     }
 
-    /// The pods of a namespace that did not get the fabric, by the reason: these series begin with the first one.
+    /// The pods of a namespace that did not get the fabric, by the reason, of all outcomes.
     pub(crate) fn without_fabric(&self, namespace: &str) -> BTreeMap<&str, i64> {
         let family = format!("fabric_injector_{WITHOUT_FABRIC}{{pod_namespace=\"{namespace}\",");
         let series = self.0.iter().filter(|(series, _)| series.starts_with(&family));
-        series.map(|(series, count)| (series.split('"').nth(5).unwrap(), *count)).collect()
+        let mut by_reason = BTreeMap::new();
+        for (series, count) in series {
+            *by_reason.entry(series.split('"').nth(5).unwrap()).or_default() += count;
+        }
+        by_reason
     }
 
     /// Fails unless these series, and no others, rose since then by so much. How long things took and the pods without the

@@ -225,6 +225,64 @@ async fn an_injected_pod_that_uses_tcp_all_the_same_is_counted() {
     assert_eq!(server.scrape().without_fabric("team"), BTreeMap::from([("socket_network", 1)]));
 }
 
+/// The API server calls again for a pod that a later webhook has changed. What the first review has counted is in an
+/// annotation of the pod.
+#[tokio::test]
+async fn a_later_review_counts_what_is_new_and_a_pod_once() {
+    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
+    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let mut pod = pod_with_env("NCCL_SOCKET_FAMILY", "AF_INET");
+    pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    let mut pod = patched(&pod, &server.review(&review_of(&pod)).await);
+    assert_eq!(server.scrape().without_fabric("team"), BTreeMap::new());
+    let set = |pod: &mut Value, name: &str, value: &str| {
+        let env = pod["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+        env.retain(|entry| entry["name"] != name);
+        env.push(json!({"name": name, "value": value}));
+    };
+    set(&mut pod, "NCCL_NET", "Socket");
+    let response = server.review(&review_of(&pod)).await;
+    assert_eq!(response.get("patch"), None);
+    let once = BTreeMap::from([("socket_network", 1)]);
+    assert_eq!(server.scrape().without_fabric("team"), once);
+    // A pod of which the first review has it, and another way that comes later.
+    let mut own = pod_with_env("NCCL_NET", "Socket");
+    own["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    let mut own = patched(&own, &server.review(&review_of(&own)).await);
+    let mark = "fabric-injector.io/without-fabric";
+    assert_eq!(own["metadata"]["annotations"][mark], "socket_network");
+    let twice = BTreeMap::from([("socket_network", 2)]);
+    assert_eq!(server.scrape().without_fabric("team"), twice);
+    server.review(&review_of(&own)).await;
+    assert_eq!(server.scrape().without_fabric("team"), twice);
+    set(&mut own, "NCCL_NET_PLUGIN", "none");
+    server.review(&review_of(&own)).await;
+    let both = BTreeMap::from([("other_net_plugin", 1), ("socket_network", 2)]);
+    assert_eq!(server.scrape().without_fabric("team"), both);
+}
+
+/// Parts of GPUs, and GPUs of another vendor, are none for the policy.
+#[tokio::test]
+async fn a_pod_with_parts_of_gpus_is_counted_and_a_launcher_is_not() {
+    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
+    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let counted = |limits: Value| {
+        let mut pod = pod_with("/spec/containers/0/resources", json!({"limits": limits}));
+        pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+        review_of(&pod)
+    };
+    let ways = [
+        json!({"nvidia.com/gpu.shared": 8}),
+        json!({"nvidia.com/mig-1g.10gb": 1}),
+        json!({"nvidia.com/gpu": 0}),
+        json!({"cpu": 4}),
+    ];
+    for (limits, count) in ways.into_iter().zip([1, 2, 2, 2]) {
+        server.review(&counted(limits)).await;
+        assert_eq!(server.scrape().without_fabric("team")["no_gpu_container"], count);
+    }
+}
+
 /// Any pod of the cluster can send reviews, and choose the namespace in them.
 #[tokio::test]
 async fn the_namespaces_in_labels_have_a_limit() {

@@ -18,7 +18,7 @@ use super::fitting_nodes;
 use super::merge::{check_containers, check_pod, merge};
 use super::record::{
     Author, CLAIMS, ChangeLog, Cursor, OrReason, Reason, SKIPPED, STAMP, Trace, ValueKind, Warning,
-    WarningKind, record_annotation, stamp,
+    WarningKind, record_annotation, record_ways, stamp,
 };
 
 /// The rules of the policy. A record also has what the parameters leave out of them.
@@ -96,6 +96,7 @@ impl Injection<'_> {
         if let Some(claims) = written_claims(self.pod, self.context) {
             record_annotation(CLAIMS, &claims, self.pod, self.log)?;
         }
+        record_ways(self.pod, self.log)?;
         stamp(self.policy.stamp(), self.pod, self.log)
     }
 
@@ -313,8 +314,8 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value, context
     }
     let devices = &analysis.policy.evaluated.devices;
     let resource = devices.gpu_resources.first().cloned().unwrap_or_default();
-    let unknown_claim = unknown_claim(pod, Some(devices), context);
-    Reason::NoGpuContainer { resource, unknown_claim }
+    let unknown_claim = unknown_claim(pod, Some(devices), context).map(Box::new);
+    Reason::NoGpuContainer { resource, other: None, unknown_claim }
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.

@@ -13,7 +13,10 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::validate;
-use crate::{CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, skip};
+use crate::{
+    CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, WITHOUT_FABRIC, is_device,
+    skip,
+};
 use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -160,7 +163,8 @@ impl PolicySet {
     fn with_triggers(mut self) -> Self {
         let policies: Vec<_> =
             self.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
-        self.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES, CLAIMS]);
+        self.choice_may_change =
+            choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES, CLAIMS, WITHOUT_FABRIC]);
         let triggers = || self.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
         if triggers().all(|triggers| !triggers.is_empty()) {
             // A key is a qualified name, which has no character that JSON must escape.
@@ -204,16 +208,46 @@ impl PolicySet {
         each_once(self.policies.iter().flat_map(|policy| &policy.definition().matcher.any_annotation))
     }
 
-    /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
+    /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs, or its author may.
     fn marked_if_guarded(&self, policies: &[&Policy], mutation: Mutation) -> Mutation {
         match mutation {
             Mutation {
-                outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
+                outcome:
+                    Outcome::Unchanged { pod, reason: Reason::NoGpuContainer { resource, unknown_claim, .. } },
                 policy: name,
                 warnings,
-            } if self.may_have_gpus(&pod) => skip(pod, stamps(policies), reason, name, warnings),
+            } => {
+                let other = self.other_resource(&pod, policies);
+                let is_marked = other.is_some() || self.may_have_gpus(&pod);
+                let reason = Reason::NoGpuContainer { resource, other, unknown_claim };
+                if is_marked {
+                    return skip(pod, stamps(policies), reason, name, warnings);
+                }
+                Mutation { outcome: Outcome::Unchanged { pod, reason }, policy: name, warnings }
+            }
             other => other,
         }
+    }
+
+    /// A resource that a container requests, which is of a vendor of GPUs, and none of the GPUs or devices of these
+    /// policies: shared GPUs, or those of another vendor.
+    fn other_resource(&self, pod: &Value, policies: &[&Policy]) -> Option<String> {
+        let domain = |name: &str| {
+            let (domain, _) = name.split_once('/').filter(|_| !name.starts_with(DEVICE_CLASS))?;
+            Some(domain.to_owned())
+        };
+        let gpus = self.policies.iter().flat_map(|policy| &policy.definition().gpus.resources);
+        let vendors: BTreeSet<String> = gpus.filter_map(|name| domain(name)).collect();
+        let limits = CONTAINER_LISTS
+            .iter()
+            .flat_map(|list| items(&pod["spec"], list))
+            .filter_map(|container| container["resources"]["limits"].as_object());
+        let is_other = |name: &&String| {
+            domain(name).is_some_and(|domain| vendors.contains(&domain))
+                && !policies.iter().any(|policy| is_device(policy, name, None))
+        };
+        let asked = limits.flatten().filter(|(_, amount)| **amount != 0 && *amount != "0");
+        asked.map(|(name, _)| name).find(is_other).cloned()
     }
 
     /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.

@@ -27,6 +27,6 @@ pub(super) use log::{ChangeLog, Step};
 pub use outcome::{Mutated, Mutation, Operation, Outcome};
 pub use report::{NodesLookedAt, OrReason, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
 pub(super) use report::{evaluation_failed, reconciled, with_field_paths};
-pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
-pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};
+pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, WITHOUT_FABRIC, skip};
+pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, record_ways, size_without, stamp};
 pub use trace::{Author, FieldOutcome, FieldState, LookedAt, Resolved, Trace};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{Author, CLAIMS, EvaluatedRule, FieldState, Outcome, SKIPPED, STAMP};
+use fabric_engine::{Author, CLAIMS, EvaluatedRule, FieldState, Outcome, SKIPPED, STAMP, WITHOUT_FABRIC};
 use fabric_injector::stream::RawDocuments;
 use fabric_tools::explain::{ConditionFact, Explainer, PodFact, Sources};
 use fabric_workloads::manifest::{Document, find};
@@ -101,7 +101,9 @@ fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Cou
             let known = match &field.by {
                 Author::Rule(rule) => applied(rule),
                 Author::File(path) => fact.files.iter().any(|file| file.name == *path),
-                Author::Stamp => [STAMP, SKIPPED, CLAIMS].iter().any(|key| field.path.contains(key)),
+                Author::Stamp => {
+                    [STAMP, SKIPPED, CLAIMS, WITHOUT_FABRIC].iter().any(|key| field.path.contains(key))
+                }
             };
             assert!(known, "{}: {leaf} is by {}", case.name(), field.by);
         }

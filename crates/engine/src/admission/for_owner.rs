@@ -81,11 +81,16 @@ impl ForOwner {
         let has_values = match mutation.outcome {
             Outcome::Mutated(_) => mode == Mode::Inject,
             Outcome::Skipped { .. } => true,
+            // Another webhook has changed it after an earlier review, whose warnings it has as well.
+            Outcome::Unchanged { reason: Reason::NothingToAdd, .. } => true,
             Outcome::Unchanged { .. } | Outcome::Refused { .. } => false,
         };
         if has_values {
             // Objects that are not there yet may follow.
+            let is_repeated = matches!(mutation.outcome, Outcome::Unchanged { .. });
+            let new = mutation.without_fabric();
             let asking = mutation.warnings.iter().filter(|warning| warning.asks_for_action());
+            let asking = asking.filter(|warning| !is_repeated || Some(warning.code()) == new);
             let asking = asking.filter(|warning| warning.code() != NOT_THERE_YET);
             warnings.extend(asking.map(|warning| (warning.code().to_owned(), warning.to_string())));
         }

@@ -40,7 +40,8 @@ pub(crate) fn check_containers(
         let bindings = scope.bindings();
         let mut cursor = Cursor::container(pod, log, container.place())?;
         for check in Check::all(policy, scope) {
-            replaced.extend(check.make(&bindings, &mut cursor)?);
+            let path = check.make(&bindings, &mut cursor, &replaced)?;
+            replaced.extend(path);
         }
     }
     log.warnings.retain(|warning| {
@@ -62,8 +63,14 @@ impl<'a, 's> Check<'a, 's> {
         policy.evaluated.checks.iter().map(move |declared| Self { declared, scope })
     }
 
-    /// Makes the check of a container. Returns the path of the warning, if it is about a variable.
-    fn make(&self, bindings: &Bindings<'_, '_>, cursor: &mut Cursor<'_>) -> OrReason<Option<String>> {
+    /// Makes the check of a container. Returns the path of the warning, if it is about a variable; `known` are those of
+    /// other checks.
+    fn make(
+        &self,
+        bindings: &Bindings<'_, '_>,
+        cursor: &mut Cursor<'_>,
+        known: &HashSet<String>,
+    ) -> OrReason<Option<String>> {
         let when = self.declared.when.as_ref();
         let (name, containers) = match &self.declared.about {
             About::Variable(name, containers) => (name, containers),
@@ -79,8 +86,19 @@ impl<'a, 's> Check<'a, 's> {
         if !containers.condition().is_true(bindings).map_err(|error| self.failed(error))? {
             return Ok(None);
         }
-        let own = cursor.get("env").and_then(|env| own_variable(env, name));
-        let Some((at, value)) = own else { return Ok(None) };
+        let Some(at) = cursor.get("env").and_then(|env| own_variable(env, name)) else { return Ok(None) };
+        let own = &cursor.get("env").unwrap_or(&Value::Null)[at];
+        if !own["valueFrom"].is_null() {
+            let unread = |log: &mut ChangeLog| {
+                let is_new = !log.was_added() && !known.contains(log.pointer());
+                is_new.then(|| {
+                    log.warn(WarningKind::ValueUnread { variable: name.clone() }, "");
+                    log.pointer().to_owned()
+                })
+            };
+            return Ok(cursor.log.at("env", |log| log.at(at, unread)));
+        }
+        let value = Value::from(own["value"].as_str().unwrap_or_default());
         let mut bindings = bindings.child();
         bindings.set(VALUE, &value);
         if !self.is_true([when], &bindings, Some(&value), cursor.log)? {
@@ -134,10 +152,7 @@ impl<'a, 's> Check<'a, 's> {
     }
 }
 
-/// The position and value of a variable in a list of them. Of several entries, the last one counts.
-fn own_variable(env: &Value, name: &str) -> Option<(usize, Value)> {
-    let env = env.as_array()?;
-    let at = env.iter().rposition(|entry| name_of(entry) == Some(name))?;
-    let value = env[at]["value"].as_str().unwrap_or_default();
-    env[at]["valueFrom"].is_null().then(|| (at, Value::from(value)))
+/// The position of a variable in a list of them. Of several entries, the last one counts.
+fn own_variable(env: &Value, name: &str) -> Option<usize> {
+    env.as_array()?.iter().rposition(|entry| name_of(entry) == Some(name))
 }

@@ -146,8 +146,8 @@ fn without_policy<'p>(
     }
     let mut resources = policies.iter().flat_map(|policy| &policy.definition().gpus.resources);
     let resource = resources.next().cloned().unwrap_or_default();
-    let unknown_claim = unknown_claim(pod, None, context);
-    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resource, unknown_claim })
+    let unknown_claim = unknown_claim(pod, None, context).map(Box::new);
+    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resource, other: None, unknown_claim })
 }
 
 /// The contradiction of annotations that no policy for the pod has written.

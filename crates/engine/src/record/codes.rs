@@ -141,6 +141,7 @@ impl Warning {
         "kept_fabric",
         "too_few_resources",
         "too_few_networks",
+        "value_unread",
     ];
 
     /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may
@@ -213,6 +214,7 @@ impl Warning {
             WarningKind::HostNetwork => "host_network",
             WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",
             WarningKind::NotInFile { .. } => "not_in_file",
+            WarningKind::ValueUnread { .. } => "value_unread",
             WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::TooFewResources { .. } => "too_few_resources",
             WarningKind::TooFewNetworks { .. } => "too_few_networks",

@@ -8,7 +8,11 @@ use fabric_yaml::pointer::at_pointer;
 
 use super::log::Changes;
 use super::report::{Reason, Warning};
+use super::stamp::recorded_ways;
 use super::summary::summarize;
+
+/// The JSON Pointer of the annotation [`WITHOUT_FABRIC`](super::WITHOUT_FABRIC).
+const WAYS_POINTER: &str = "/metadata/annotations/fabric-injector.io~1without-fabric";
 
 /// The result for one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,14 +36,21 @@ impl Mutation {
         !(reason.is_unmatched() || matches!(reason, Reason::OptedOut { .. } | Reason::TriggerValue { .. }))
     }
 
-    /// The code that says why a pod requests the fabric and does not get it; `None` for other pods, and for those without
-    /// GPUs that are left alone.
+    /// The code that says why a pod requests the fabric and does not get it; `None` for other pods, for those without
+    /// GPUs that are left alone, and for what an earlier review of the same pod has recorded.
     pub fn without_fabric(&self) -> Option<&str> {
         match &self.outcome {
-            Outcome::Mutated(_) => {
-                self.warnings.iter().find(|warning| warning.leaves_tcp()).map(Warning::code)
+            Outcome::Mutated(mutated) => recorded_ways(&mutated.pod)
+                .last()
+                .filter(|_| mutated.changes.iter().any(|(pointer, _)| WAYS_POINTER.starts_with(pointer))),
+            Outcome::Unchanged { pod, reason: Reason::NothingToAdd } => {
+                let mut ways = self.warnings.iter().filter(|warning| warning.leaves_tcp()).map(Warning::code);
+                ways.find(|code| recorded_ways(pod).all(|known| known != *code))
             }
-            Outcome::Skipped { reason: Reason::NoGpuContainer { unknown_claim: None, .. }, .. } => None,
+            Outcome::Skipped {
+                reason: Reason::NoGpuContainer { other: None, unknown_claim: None, .. },
+                ..
+            } => None,
             Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,
             other => other.reason().map(Reason::code),
         }

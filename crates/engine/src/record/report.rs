@@ -125,6 +125,8 @@ pub enum WarningKind {
     },
     /// A variable is only in the environment, because a settings file cannot hold its value.
     NotInFile { variable: String, file: String },
+    /// A check reads this variable, whose value only the kubelet knows.
+    ValueUnread { variable: String },
     /// A warning that the policy itself declares.
     Policy { code: String, message: String, leaves_tcp: bool },
 }
@@ -231,6 +233,10 @@ impl fmt::Display for Warning {
             ),
             WarningKind::NotInFile { variable, file } => format!(
                 "`{path}`: `{variable}` is only in the environment, because `{file}` cannot hold its value"
+            ),
+            WarningKind::ValueUnread { variable } => format!(
+                "`{path}`: write the value of `{variable}` out, or check it yourself: it comes from `valueFrom`, and \
+                 admission cannot see whether the fabric is used with it"
             ),
             WarningKind::Policy { message, .. } if path.is_empty() => message.clone(),
             WarningKind::Policy { message, .. } => format!("`{path}`: {message}"),

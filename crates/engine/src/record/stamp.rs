@@ -1,6 +1,7 @@
 //! The annotations that name the policy which injected a pod, or the policies that skipped it. A pod has one of the
 //! two.
 
+use fabric_yaml::each_once;
 use serde_json::Value;
 
 use super::cursor::change_annotations;
@@ -32,6 +33,31 @@ pub const NODES: &str = "fabric-injector.io/nodes";
 /// claim or template, the device classes of each request with their drivers and the number of devices. A claim that was
 /// unknown has none.
 pub const CLAIMS: &str = "fabric-injector.io/claims";
+
+/// The annotation with the codes of the warnings that leave a pod on TCP all the same, the latest last: a later review of
+/// the pod counts only what is new.
+pub const WITHOUT_FABRIC: &str = "fabric-injector.io/without-fabric";
+
+/// The codes in [`WITHOUT_FABRIC`].
+pub(super) fn recorded_ways(pod: &Value) -> impl Iterator<Item = &str> {
+    let recorded = pod["metadata"]["annotations"][WITHOUT_FABRIC].as_str();
+    recorded.into_iter().flat_map(|codes| codes.split(','))
+}
+
+/// Records the codes of the warnings that leave the pod on TCP: those that it has first.
+pub(crate) fn record_ways(pod: &mut Value, log: &mut ChangeLog) -> OrReason {
+    let mut codes: Vec<String> =
+        log.warnings.iter().filter(|one| one.leaves_tcp()).map(|one| one.code().to_owned()).collect();
+    codes.sort_by_key(|code| !recorded_ways(pod).any(|known| known == code));
+    codes = each_once(codes);
+    if codes.is_empty() {
+        return change_annotations(pod, log, |annotations| {
+            annotations.remove(WITHOUT_FABRIC);
+            Ok(())
+        });
+    }
+    record_annotation(WITHOUT_FABRIC, &codes.join(","), pod, log)
+}
 
 /// The size of the annotations of a pod, without those of these keys.
 pub(crate) fn size_without(keys: &[&str], pod: &Value) -> usize {
@@ -98,7 +124,7 @@ pub fn skip(
             if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
                 annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
             }
-            for key in [STAMP, NODES, CLAIMS] {
+            for key in [STAMP, NODES, CLAIMS, WITHOUT_FABRIC] {
                 annotations.remove(key);
             }
             Ok(())

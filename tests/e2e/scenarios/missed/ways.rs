@@ -59,6 +59,13 @@ pub(super) fn of_clouds() -> Vec<(&'static str, Value)> {
             }),
         ),
         ("instance_type_without_fabric", on("g5.xlarge", |_| ())),
+        (
+            "no_gpu_container",
+            p5(&|template| {
+                template["spec"]["containers"][0]["resources"] =
+                    json!({"limits": {"nvidia.com/gpu.shared": 8}});
+            }),
+        ),
         ("other_fi_provider", p5(&env("FI_PROVIDER", "tcp"))),
         ("other_net_plugin", p5(&env("NCCL_NET_PLUGIN", "none"))),
         ("privilege_denied", private),

@@ -45,12 +45,14 @@ pub enum Reason {
     #[error("the pod runs on Windows")]
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
-    #[error("no container requests GPUs, {}", as_with(.resource, .unknown_claim.as_ref()))]
+    #[error("no container requests GPUs, {}", as_with(.resource, .other.as_deref(), .unknown_claim.as_deref()))]
     NoGpuContainer {
         /// The first resource of GPUs of the policy.
         resource: String,
+        /// A resource of the same vendor that a container requests instead, such as a part of a GPU.
+        other: Option<String>,
         /// A claim that may bring GPUs.
-        unknown_claim: Option<UnknownClaim>,
+        unknown_claim: Option<Box<UnknownClaim>>,
     },
     /// The pod has everything that the policy would add.
     #[error("the pod already has everything that the policy would add")]
@@ -243,8 +245,12 @@ pub struct UnknownClaim {
 }
 
 /// The end of the sentence about a pod without GPUs.
-fn as_with(resource: &str, unknown_claim: Option<&UnknownClaim>) -> String {
+fn as_with(resource: &str, other: Option<&str>, unknown_claim: Option<&UnknownClaim>) -> String {
     match unknown_claim {
+        None if other.is_some() => format!(
+            "as with `{resource}` or a claim: the fabric is for whole GPUs, and `{}` is none",
+            other.unwrap_or_default()
+        ),
         None if resource.is_empty() => "as with a claim".to_owned(),
         None => format!("as with `{resource}` or a claim"),
         Some(UnknownClaim { name, kind, target, namespace }) => format!(

@@ -30,6 +30,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
         WarningKind::TooManyObjects { .. } => Some("that no pod uses"),
         WarningKind::NotThereYet { .. } => Some("create it"),
+        WarningKind::ValueUnread { .. } => Some("check it yourself"),
         WarningKind::Kept { .. }
         | WarningKind::Replaced { .. }
         | WarningKind::RenamedVolume { .. }
@@ -135,6 +136,7 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::HostNetwork,
         WarningKind::SettingsElsewhere { variable: text("NCCL_CONF_FILE"), file: text("/etc/nccl.conf") },
         WarningKind::NotInFile { variable: text("NCCL_SOCKET_IFNAME"), file: text("/etc/nccl.conf") },
+        WarningKind::ValueUnread { variable: text("NCCL_SOCKET_IFNAME") },
     ]
 }
 

@@ -93,7 +93,7 @@ pub(super) fn validated_annotation(key: &str) -> bool {
 /// Returns whether the annotation is one that this program writes or reads itself: that of an injection, of a pod that was
 /// skipped, of its nodes, claims or provider, or of a settings file.
 pub(super) fn own_annotation(key: &str) -> bool {
-    ["injected", "skipped", "nodes", "claims", "provider"]
+    ["injected", "skipped", "nodes", "claims", "provider", "without-fabric"]
         .iter()
         .any(|own| key.strip_prefix("fabric-injector.io/") == Some(own))
         || key.split_once('/').is_some_and(|(domain, _)| domain == SETTINGS_DOMAIN)
