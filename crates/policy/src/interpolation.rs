@@ -135,7 +135,11 @@ impl Interpolation {
             _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
                 let condition =
                     if key == "containers" { "container.name == 'train'" } else { "\"!hostNetwork\"" };
-                diagnostic.hint(format!("write a condition, as in `{key}: {condition}`"))
+                {
+                    let fields =
+                        if key == "containers" { ", and the fields of one in `container`" } else { "" };
+                    diagnostic.hint(format!("write a condition, as in `{key}: {condition}`{fields}"))
+                }
             })?,
         };
         let text = text.trim();
@@ -338,7 +342,7 @@ const OF_OTHER_ENGINES: &[(&str, &str)] = &[
     ("parameters", "write the name of the parameter by itself, without `parameters.`"),
     ("params", "write the name of the parameter by itself, without `params.`"),
     ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
-    ("spec", "write `pod.spec`"),
+    ("spec", "write `pod.spec`; a parameter has its name alone"),
     ("value", "add `env: NAME` to the check: `value` is that of the variable"),
     ("variables", "write the name of the variable by itself"),
 ];
@@ -369,6 +373,8 @@ fn compile(
             let error = Diagnostic::error(UNKNOWN_NAME, place(), message);
             let hint = match of_other_engine {
                 Some((_, hint)) => (*hint).to_owned(),
+                _ if ["yes", "on"].contains(&name.as_str()) => "write `true`".to_owned(),
+                _ if ["no", "off"].contains(&name.as_str()) => "write `false`".to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
                 _ if is_key(source, name) && !is_near => {
                     "put a key in quotes, as in `[?'example.com/pool']`".to_owned()
@@ -379,7 +385,12 @@ fn compile(
                 _ if is_of_shell && !is_near && !has_other_case => format!(
                     "write `$({name})` for the value of the container, or `$${{{name}}}` for a literal `${{{name}}}`"
                 ),
-                _ => return Err(error.suggest(name, names.readable(phase))),
+                _ if is_near => return Err(error.suggest(name, names.readable(phase))),
+                _ => {
+                    let suggested = error.suggest(name, names.readable(phase));
+                    let hint = suggested.hint.clone().unwrap_or_default();
+                    return Err(suggested.hint(format!("{hint}; text is in quotes: `'{name}'`")));
+                }
             };
             return Err(error.hint(hint));
         };

@@ -10,8 +10,9 @@ use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings, warnings_of_values};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
-    DUPLICATE_NAME, MOST_SHOWN, NEVER_INJECTS, ODD_TEXT, TEMPLATE_BRACES, TEXT_NOT_EXPRESSION, UNKNOWN_BASE,
-    UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER, UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean, suggest,
+    DUPLICATE_NAME, MISSING_KEY, MOST_SHOWN, NEVER_INJECTS, ODD_TEXT, TEMPLATE_BRACES, TEXT_NOT_EXPRESSION,
+    UNKNOWN_BASE, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER, UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean,
+    suggest,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -73,7 +74,7 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
     found.sort_by_key(|error| {
         let Diagnostic { span: Span { line, column, .. }, severity, code, .. } = *error.diagnostic;
         let is_effect = severity == Severity::Warning && !CAUSES.contains(&code);
-        let order = (is_effect, CONSEQUENCES.contains(&code));
+        let order = (is_effect, CONSEQUENCES.contains(&code) || code == MISSING_KEY);
         (position(error), order, line, !CAUSES.contains(&code), column)
     });
     shown(found)

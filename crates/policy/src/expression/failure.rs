@@ -10,14 +10,20 @@ pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 /// Operators of other languages, each with that of CEL.
 const OPERATORS: &[(&str, &str)] = &[
     ("and", "write `&&` for and"),
+    ("AND", "write `&&` for and"),
     ("or", "write `||` for or"),
+    ("OR", "write `||` for or"),
     ("not", "write `!` for not"),
+    ("NOT", "write `!` for not"),
+    ("eq", "compare with `==`"),
+    ("ne", "compare with `!=`"),
+    ("gt", "compare with `>`"),
+    ("lt", "compare with `<`"),
     ("=", "compare with `==`"),
     ("&", "write `&&` for and"),
-    ("|", "write `||` for or"),
+    ("|", "write `||` for or, and a function such as `x.upperAscii()` in place of a filter"),
     ("if", "write `condition ? a : b`"),
     ("for", "write `list.map(x, …)`, or `list.filter(x, …)`"),
-    ("is", "compare with `==`"),
 ];
 
 /// Syntax of other languages, each with the CEL form.
@@ -26,7 +32,11 @@ const MARKS: &[(&str, &str)] = &[
     ("===", "write `==` for equal"),
     ("<>", "write `!=` for not equal"),
     (" is not null", "write `!= null`"),
+    (" is not None", "write `!= null`"),
+    (" is not ", "write `!=`"),
     (" is null", "write `== null`"),
+    (" is None", "write `== null`"),
+    (" is ", "write `==`"),
     (
         "??",
         "write `map.?key.orValue(…)` for a value that may be absent, and `x == null ? … : x` for one that may be null",
@@ -224,7 +234,7 @@ fn overload(function: &str, types: &[String]) -> Failure {
         "mul" | "@times" => "*",
         "div" | "@over" => "/",
         "rem" => "%",
-        other => other.trim_matches('_'),
+        other => other.trim_matches(['_', '@']),
     };
     let named: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
     let message = format!("`{operator}` does not take {}", named.join(" and "));
@@ -260,7 +270,10 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         }
         "orValue" => "only a value that `.?` or `[?…]` reads takes `orValue(…)`",
         "." if has("list") => "write `size(list)` for the number of items, and `list[0]` for the first one",
-        "." => "only a map has fields: correct the value, or the row of `machines` that sets it",
+        "." => {
+            "only a map has fields: correct the value, or the row of `machines` that sets it, or write `()` behind a method"
+        }
+        "in" => "compare with `==`, or write a list: `value in ['a', 'b']`",
         "devices" => {
             "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
         }

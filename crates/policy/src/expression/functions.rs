@@ -81,6 +81,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("beginsWith", "did you mean `startsWith`?"),
     ("concat", "write `one + other`"),
     ("default", "read what may be absent with `.?`, and end with `.orValue(…)`"),
+    ("defined", "write `x != null`, or `'KEY' in map`"),
     ("equals", "compare with `==`"),
     ("every", "did you mean `all`?"),
     ("get", "write `map[?key].orValue(…)`"),
@@ -93,7 +94,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("matches", "there are no regular expressions; use `startsWith`, `endsWith`, `contains` or `split`"),
     ("reduce", "write `math.greatest(list)`, `list.join(',')` or `list.all(x, …)`"),
     ("some", "did you mean `exists`?"),
-    ("sum", "there is no sum of a list: write the amounts as `a + b`"),
+    ("sum", "there is no sum of a list: `totalGpus` is that of the GPUs of the pod"),
     ("round", "did you mean `math.round`?"),
     ("range", "write `lists.range(8)` for a list, and `x >= 1 && x <= 8` for an interval"),
     ("max", "did you mean `math.greatest`?"),
@@ -143,7 +144,7 @@ pub(super) fn hint(name: &str) -> String {
     };
     match all().find(begins).or_else(like) {
         Some(known) => did_you_mean(known),
-        None => "docs/functions.md lists the functions; a value of a map is `map[key]`".to_owned(),
+        None => "docs/functions.md lists the functions; write a value without `()`, and one of a map as `map[key]`".to_owned(),
     }
 }
 

@@ -206,10 +206,13 @@ fn has_other_letter(name: &str, known: &str) -> bool {
 fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
     let values = NAMES.values.get(&entry.key)?;
+    if own.contains('$') {
+        return None;
+    }
     // `^` excludes some, and a part with a `:` is for one function alone.
     let mut parts = own.trim_start_matches('^').split(',').map(str::trim);
     let part = parts.find(|part| {
-        !part.contains(['$', ':', ';', '^'])
+        !part.contains([':', ';', '^'])
             && !part.starts_with(|c: char| c.is_ascii_digit())
             && !values.iter().any(|known| known.eq_ignore_ascii_case(part))
     })?;

@@ -107,7 +107,9 @@ fn keys_without_value(node: &Node, lines: &[&str], found: &mut Vec<Diagnostic>) 
         let hint = match (key.rsplit_once(':'), key.split_once(' '), before.and_then(|one| one.value.text()))
         {
             (Some((name, value)), ..) => format!("write a blank behind the colon: `{name}: {value}`"),
-            (_, Some((name, value)), _) => format!("write a colon and a blank: `{name}: {value}`"),
+            (_, Some((name, value)), _) => {
+                format!("write a colon and a blank: `{name}: {}`", value.trim_start_matches(['=', ' ']))
+            }
             (.., Some(text)) if !key.starts_with(|c: char| c.is_ascii_lowercase()) => {
                 format!("if it is a part of the text before it, write `\"{},{key}\"`, in quotes", text.text)
             }

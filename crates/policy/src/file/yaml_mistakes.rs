@@ -8,10 +8,17 @@ use super::yaml_repairs;
 use crate::source::{DECIMAL_MODE, Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
 const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
+const KEYS: &str =
+    "write a blank behind each colon, no `-` before a key, and no comma behind an entry without braces";
 const SPECIAL: &str = "put quotes around a key or a value that begins with a special character of YAML";
 const NO_POLICY: &str = "this file is of another kind: a policy has `kind: FabricPolicy`";
 /// Hints by what the parser says.
-const OF_MESSAGES: [(&str, &str); 3] = [
+const OF_MESSAGES: [(&str, &str); 8] = [
+    ("does not close the brackets", "close the inner brackets first"),
+    ("did not find expected key", KEYS),
+    ("indentation in quoted scalar", "close the quotes"),
+    ("end of stream", "close the quotes or brackets that are open"),
+    ("flow construct", "close the brackets, or indent the lines within them"),
     ("anchor", SPECIAL),
     ("'-' indicator", "begin the keys of one entry in one column"),
     ("trailing content", "put the whole of the value in quotes, or on the line below `>-`"),

@@ -204,7 +204,7 @@ fn field_for(tree: &Tree, object: &'static Object) -> Option<&'static str> {
         Content::List(_) => matches!(field.shape, Shape::List { .. }),
         _ => matches!(field.shape, Shape::Text(_) | Shape::Quantity | Shape::PortNumberOrName),
     };
-    let required = object.fields.iter().find(|field| field.required && takes(field));
+    let required = object.fields.iter().find(|field| field.required);
     required.or_else(|| object.fields.iter().find(takes)).map(|field| field.name)
 }
 

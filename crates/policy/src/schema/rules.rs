@@ -115,7 +115,10 @@ pub(super) fn selector_requirement(object: &Fields) -> Result<(), String> {
 pub(super) fn toleration(object: &Fields) -> Result<(), String> {
     let exists = text(object, "operator") == "Exists";
     require(exists || !text(object, "key").is_empty(), "a toleration without a key needs operator: Exists")?;
-    require(!exists || text(object, "value").is_empty(), "a toleration with operator: Exists has no value")?;
+    require(
+        !exists || text(object, "value").is_empty(),
+        "a toleration with operator: Exists must not have a `value`",
+    )?;
     require(
         !has(object, "tolerationSeconds") || text(object, "effect") == "NoExecute",
         "a toleration with tolerationSeconds needs effect: NoExecute",

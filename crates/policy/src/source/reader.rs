@@ -292,9 +292,14 @@ pub(crate) fn wrong_type(span: Span, what: &str, found: &str) -> Diagnostic {
         ("string", "write text, in quotes if it looks like a number or a boolean"),
         ("`true` or `false`", "write one of them, without quotes"),
         ("number", "write digits without quotes"),
-        ("quantity", "write for example `64Gi`"),
+        ("quantity", "write for example `64Gi`, or `100m` for cpu"),
     ];
     match how.iter().find(|(kind, _)| what.contains(kind)) {
+        // It is one, and out of bounds.
+        Some(("number", _)) if found.starts_with("the number") => diagnostic,
+        Some(("string", _)) if found == "a list" => {
+            diagnostic.hint("write one text in place of the list, such as `\"one,two\"`")
+        }
         Some((_, how)) => diagnostic.hint(*how),
         None => diagnostic,
     }

@@ -19,10 +19,11 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         let (message, hint) = own(set.name, &set.value)?;
         Some(Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message).hint(hint))
     });
-    let hyphens = all.iter().filter(|set| set.name.contains('-')).map(|set| {
-        let message = format!("the variable `{}` has a `-`, with which no shell can read it", set.name);
+    let hyphens = all.iter().filter(|set| set.name.contains(['-', ' '])).map(|set| {
+        let message =
+            format!("the variable `{}` has a `-` or a blank, with which no shell can read it", set.name);
         let warning = Diagnostic::warning(UNKNOWN_VARIABLE, set.name_span, message);
-        warning.hint(did_you_mean(&set.name.replace('-', "_")))
+        warning.hint(did_you_mean(&set.name.trim_start_matches("export ").replace(['-', ' '], "_")))
     });
     let misspelt = all.iter().filter_map(|set| {
         let other = references(&set.value).find(|other| is_misspelling(other, set.name))?;
