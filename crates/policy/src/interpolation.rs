@@ -385,11 +385,12 @@ fn compile(
                 _ if is_of_shell && !is_near && !has_other_case => format!(
                     "write `$({name})` for the value of the container, or `$${{{name}}}` for a literal `${{{name}}}`"
                 ),
-                _ if is_near => return Err(error.suggest(name, names.readable(phase))),
                 _ => {
                     let suggested = error.suggest(name, names.readable(phase));
-                    let hint = suggested.hint.clone().unwrap_or_default();
-                    return Err(suggested.hint(format!("{hint}; text is in quotes: `'{name}'`")));
+                    return Err(match suggested.hint.clone().filter(|hint| hint.starts_with("known here")) {
+                        Some(known) => suggested.hint(format!("{known}; text is in quotes: `'{name}'`")),
+                        None => suggested,
+                    });
                 }
             };
             return Err(error.hint(hint));

@@ -109,7 +109,7 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
             let is_almost = |known: &&&str| match code {
                 // There are hundreds of them, and a policy can set thousands.
                 UNKNOWN_VARIABLE if !begin_or_end_alike(name, known) => false,
-                UNKNOWN_VARIABLE if is_other_form(name, known) => true,
+                UNKNOWN_VARIABLE if is_other_form(name, known) || differs_by_a_letter(name, known) => true,
                 UNKNOWN_RESOURCE if has_other_letter(name, known) => true,
                 _ => is_misspelling(name, known) || is_cut(name, known, code),
             };
@@ -160,6 +160,24 @@ fn begin_or_end_alike(name: &str, known: &str) -> bool {
     alike(name.get(..3), known.get(..3)) || alike(name.get(at..), known.get(known_at..))
 }
 
+/// Returns whether one of two names has a letter more than the other.
+fn differs_by_a_letter(name: &str, known: &str) -> bool {
+    let (short, long) = if name.len() < known.len() { (name, known) } else { (known, name) };
+    let alike = |(one, other): &(u8, u8)| one == other;
+    let start = short.bytes().zip(long.bytes()).take_while(alike).count();
+    let end = short.bytes().rev().zip(long.bytes().rev()).take_while(alike).count();
+    let is_letter = long.as_bytes().get(start).is_some_and(u8::is_ascii_alphabetic);
+    long.len() == short.len() + 1 && short.len() > 5 && is_letter && start + end >= short.len()
+}
+
+/// Returns whether a word has letters of another one in their order, with its first and last one: `IDX` of `INDEX`.
+fn abbreviates(word: &str, other: &str) -> bool {
+    let mut letters = other.chars();
+    word.chars().all(|letter| letters.any(|known| known == letter))
+        && word.chars().next() == other.chars().next()
+        && word.chars().next_back() == other.chars().next_back()
+}
+
 /// Returns whether a variable is another form of a known one of its library: a word that is left out, that has other
 /// letters, or that is cut short, or words in place of their initials.
 fn is_other_form(name: &str, known: &str) -> bool {
@@ -177,7 +195,7 @@ fn is_other_form(name: &str, known: &str) -> bool {
         ([], [_]) => true,
         ([word], [other]) => {
             let least = word.len().min(other.len());
-            let is_start = least > 2 && (word.starts_with(other) || other.starts_with(word));
+            let is_start = word.starts_with(other) || other.starts_with(word) || abbreviates(word, other);
             let begin_alike = |most| word.chars().take(most).eq(other.chars().take(most));
             let is_near = begin_alike(4) || begin_alike(1) && strsim::osa_distance(word, other) <= least / 2;
             least > 2 && !word.ends_with(|c: char| c.is_ascii_digit()) && (is_start || least > 4 && is_near)
