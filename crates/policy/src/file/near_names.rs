@@ -230,7 +230,8 @@ fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
     // `^` excludes some, and a part with a `:` is for one function alone.
     let mut parts = own.trim_start_matches('^').split(',').map(str::trim);
     let part = parts.find(|part| {
-        !part.contains([':', ';', '^'])
+        !part.is_empty()
+            && !part.contains([':', ';', '^'])
             && !part.starts_with(|c: char| c.is_ascii_digit())
             && !values.iter().any(|known| known.eq_ignore_ascii_case(part))
     })?;
