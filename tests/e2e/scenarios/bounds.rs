@@ -101,6 +101,8 @@ fn pod(path: &str, most: Most, more: usize) -> Value {
         let (outer, inner) = around.rsplit_once('/').unwrap();
         pod.pointer_mut(outer).unwrap()[inner] = json!({});
     }
-    fields.iter().for_each(|field| pod.pointer_mut(around).unwrap()[*field] = value.clone());
+    for field in fields {
+        pod.pointer_mut(around).unwrap()[field] = value.clone();
+    }
     pod
 }

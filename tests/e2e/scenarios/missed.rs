@@ -122,8 +122,14 @@ impl<'c> Walk<'c> {
         found
     }
 
-    /// Creates a Job, and sees that each cell of the row of its pods reports them.
+    /// Creates a Job, sees that each cell of the row of its pods reports them, and removes it.
     async fn pods(&mut self, way: &str, count: usize, template: &Value) {
+        let namespace = self.reported(way, count, template).await;
+        self.end(&namespace).await;
+    }
+
+    /// Creates a Job, and sees that each cell of the row of its pods reports them; its namespace.
+    async fn reported(&mut self, way: &str, count: usize, template: &Value) -> String {
         let row = self.row(way);
         let way_of_code = way.split(',').next().unwrap_or(way);
         let code = if way == "a check with action: refuse" { ways::REFUSING } else { way_of_code };
@@ -146,7 +152,7 @@ impl<'c> Walk<'c> {
             message.contains(remedy) || line.contains(remedy),
             "{way}: no `{remedy}` in {message}\n{line}"
         );
-        self.end(&namespace).await;
+        namespace
     }
 
     /// Waits for an Event of a reason on the Job; its message.
@@ -310,10 +316,12 @@ impl<'c> Walk<'c> {
             }
         };
         let keep_busy = join_all((0..16).map(|_| send()));
-        tokio::select! {
-            _ = keep_busy => {}
-            () = self.pods("overload, failurePolicy: Ignore", 60, &template) => {}
-        }
+        let namespace = tokio::select! {
+            _ = keep_busy => unreachable!("it goes on"),
+            namespace = self.reported("overload, failurePolicy: Ignore", 60, &template) => namespace,
+        };
+        // A busy API server would take long for it.
+        self.end(&namespace).await;
     }
 }
 
