@@ -214,12 +214,22 @@ async fn a_pod_that_would_be_too_large_is_counted() {
     server.scrape().rose(&before, &[(&reviews("lab", "unchanged", "pod_limit"), 1), (ANSWERED, 1)]);
 }
 
+/// A server with the policy of AWS.
+fn aws() -> Server {
+    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
+    Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()))
+}
+
+/// The annotations of a pod that requests the fabric of that policy.
+fn annotated() -> Value {
+    json!({"nmp.nvidia.com/enable-multi-node-networking": "true"})
+}
+
 #[tokio::test]
 async fn an_injected_pod_that_uses_tcp_all_the_same_is_counted() {
-    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
-    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let server = aws();
     let mut pod = pod_with_env("NCCL_NET", "Socket");
-    pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    pod["metadata"]["annotations"] = annotated();
     let response = server.review(&review_of(&pod)).await;
     assert!(patched(&pod, &response)["metadata"]["annotations"]["fabric-injector.io/injected"].is_string());
     assert_eq!(server.scrape().without_fabric("team"), BTreeMap::from([("socket_network", 1)]));
@@ -229,10 +239,9 @@ async fn an_injected_pod_that_uses_tcp_all_the_same_is_counted() {
 /// annotation of the pod.
 #[tokio::test]
 async fn a_later_review_counts_what_is_new_and_a_pod_once() {
-    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
-    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let server = aws();
     let mut pod = pod_with_env("NCCL_SOCKET_FAMILY", "AF_INET");
-    pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    pod["metadata"]["annotations"] = annotated();
     let mut pod = patched(&pod, &server.review(&review_of(&pod)).await);
     assert_eq!(server.scrape().without_fabric("team"), BTreeMap::new());
     let set = |pod: &mut Value, name: &str, value: &str| {
@@ -247,7 +256,7 @@ async fn a_later_review_counts_what_is_new_and_a_pod_once() {
     assert_eq!(server.scrape().without_fabric("team"), once);
     // A pod of which the first review has it, and another way that comes later.
     let mut own = pod_with_env("NCCL_NET", "Socket");
-    own["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    own["metadata"]["annotations"] = annotated();
     let mut own = patched(&own, &server.review(&review_of(&own)).await);
     let mark = "fabric-injector.io/without-fabric";
     assert_eq!(own["metadata"]["annotations"][mark], "socket_network");
@@ -264,11 +273,10 @@ async fn a_later_review_counts_what_is_new_and_a_pod_once() {
 /// Parts of GPUs, and GPUs of another vendor, are none for the policy.
 #[tokio::test]
 async fn a_pod_with_parts_of_gpus_is_counted_and_a_launcher_is_not() {
-    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
-    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let server = aws();
     let counted = |limits: Value| {
         let mut pod = pod_with("/spec/containers/0/resources", json!({"limits": limits}));
-        pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+        pod["metadata"]["annotations"] = annotated();
         review_of(&pod)
     };
     let ways = [

@@ -24,9 +24,9 @@ pub use evaluated::{
     VariableIn,
 };
 pub(super) use log::{ChangeLog, Step};
-pub use outcome::{Mutated, Mutation, Operation, Outcome};
+pub use outcome::{Mutated, Mutation, Operation, Outcome, WITHOUT_FABRIC};
 pub use report::{NodesLookedAt, OrReason, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
 pub(super) use report::{evaluation_failed, reconciled, with_field_paths};
-pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, WITHOUT_FABRIC, skip};
+pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, record_ways, size_without, stamp};
 pub use trace::{Author, FieldOutcome, FieldState, LookedAt, Resolved, Trace};

@@ -133,13 +133,12 @@ impl Interpolation {
                 Text::on_line(if *value { "true" } else { "false" }, node.span)
             }
             _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
-                let condition =
-                    if key == "containers" { "container.name == 'train'" } else { "\"!hostNetwork\"" };
-                {
-                    let fields =
-                        if key == "containers" { ", and the fields of one in `container`" } else { "" };
-                    diagnostic.hint(format!("write a condition, as in `{key}: {condition}`{fields}"))
-                }
+                diagnostic.hint(if key == "containers" {
+                    "write a condition, as in `containers: container.name == 'train'`, and the fields of one in `container`"
+                        .to_owned()
+                } else {
+                    format!("write a condition, as in `{key}: \"!hostNetwork\"`")
+                })
             })?,
         };
         let text = text.trim();

@@ -8,10 +8,19 @@ use fabric_yaml::pointer::at_pointer;
 
 use super::log::Changes;
 use super::report::{Reason, Warning};
-use super::stamp::recorded_ways;
 use super::summary::summarize;
 
-/// The JSON Pointer of the annotation [`WITHOUT_FABRIC`](super::WITHOUT_FABRIC).
+/// The annotation with the codes of the warnings that leave a pod on TCP all the same, the latest last: a later review of
+/// the pod counts only what is new.
+pub const WITHOUT_FABRIC: &str = "fabric-injector.io/without-fabric";
+
+/// The codes in [`WITHOUT_FABRIC`].
+pub(super) fn recorded_ways(pod: &Value) -> impl Iterator<Item = &str> {
+    let recorded = pod["metadata"]["annotations"][WITHOUT_FABRIC].as_str();
+    recorded.into_iter().flat_map(|codes| codes.split(','))
+}
+
+/// The JSON Pointer of that annotation.
 const WAYS_POINTER: &str = "/metadata/annotations/fabric-injector.io~1without-fabric";
 
 /// The result for one pod.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::cursor::change_annotations;
 use super::log::ChangeLog;
-use super::outcome::{Mutated, Mutation, Outcome};
+use super::outcome::{Mutated, Mutation, Outcome, WITHOUT_FABRIC, recorded_ways};
 use super::report::{OrReason, Reason, Warning, WarningKind, with_field_paths};
 use super::trace::Author;
 
@@ -33,16 +33,6 @@ pub const NODES: &str = "fabric-injector.io/nodes";
 /// claim or template, the device classes of each request with their drivers and the number of devices. A claim that was
 /// unknown has none.
 pub const CLAIMS: &str = "fabric-injector.io/claims";
-
-/// The annotation with the codes of the warnings that leave a pod on TCP all the same, the latest last: a later review of
-/// the pod counts only what is new.
-pub const WITHOUT_FABRIC: &str = "fabric-injector.io/without-fabric";
-
-/// The codes in [`WITHOUT_FABRIC`].
-pub(super) fn recorded_ways(pod: &Value) -> impl Iterator<Item = &str> {
-    let recorded = pod["metadata"]["annotations"][WITHOUT_FABRIC].as_str();
-    recorded.into_iter().flat_map(|codes| codes.split(','))
-}
 
 /// Records the codes of the warnings that leave the pod on TCP: those that it has first.
 pub(crate) fn record_ways(pod: &mut Value, log: &mut ChangeLog) -> OrReason {

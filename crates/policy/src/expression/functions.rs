@@ -95,8 +95,6 @@ const OTHERS: &[(&str, &str)] = &[
     ("reduce", "write `math.greatest(list)`, `list.join(',')` or `list.all(x, …)`"),
     ("some", "did you mean `exists`?"),
     ("sum", "there is no sum of a list: `totalGpus` is that of the GPUs of the pod"),
-    ("round", "did you mean `math.round`?"),
-    ("range", "write `lists.range(8)` for a list, and `x >= 1 && x <= 8` for an interval"),
     ("max", "did you mean `math.greatest`?"),
     ("min", "did you mean `math.least`?"),
     ("str", "did you mean `string`?"),

@@ -101,7 +101,8 @@ fn keys_without_value(node: &Node, lines: &[&str], found: &mut Vec<Diagnostic>) 
         let is_null = matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. });
         let line = lines.get(entry.span.line.checked_sub(1)?).filter(|_| is_null)?;
         let end = entry.span.column + entry.span.length - 1;
-        let rest = line.get(end..).filter(|_| line.len() <= LONGEST_LINE)?;
+        // Columns count characters.
+        let rest = line.get(end..).filter(|_| line.is_ascii() && line.len() <= LONGEST_LINE)?;
         rest.trim_start().strip_prefix([',', '}'])?;
         let key = &entry.key;
         let hint = match (key.rsplit_once(':'), key.split_once(' '), before.and_then(|one| one.value.text()))

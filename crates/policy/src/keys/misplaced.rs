@@ -55,13 +55,11 @@ pub(crate) fn hint_for_misplaced(here: &str, key: &str) -> Option<&'static str> 
     {
         return None;
     }
-    let of_others = OF_OTHERS.iter().find(|(other, _)| *other == key && !is_overlay).map(|(_, hint)| *hint);
+    let of_others = if is_overlay { OF_OTHER_PODS } else { OF_OTHERS };
+    let of_others = of_others.iter().find(|(other, _)| *other == key).map(|(_, hint)| *hint);
     of_others.or_else(|| match key {
         _ if is_overlay && DIRECTIVES.iter().any(|directive| key.starts_with(directive)) => {
             Some("leave it out: entries of lists are merged by their names")
-        }
-        _ if is_overlay && OF_OTHER_PODS.iter().any(|(other, _)| *other == key) => {
-            OF_OTHER_PODS.iter().find(|(other, _)| *other == key).map(|(_, hint)| *hint)
         }
         _ if is_of(&POLICY) && SPEC.key(key).is_some() => Some("indent it: it is a field of `spec`"),
         "match" if is_of(&RULE) => Some(

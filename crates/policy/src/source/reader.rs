@@ -24,9 +24,10 @@ pub struct Fields<'n> {
 impl<'n> Fields<'n> {
     pub fn read(node: &'n Node, map: &'static Map) -> Checked<Self> {
         let mut problems = Problems::default();
-        let keys = map.names().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-        let with_keys =
-            |error: Diagnostic| error.hint(format!("write its keys below it, each with a value: {keys}"));
+        let with_keys = |error: Diagnostic| {
+            let keys = map.names().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            error.hint(format!("write its keys below it, each with a value: {keys}"))
+        };
         let entries = self::map(node, map.what).map_err(with_keys)?.iter();
         let left = entries.filter(|entry| problems.take(string_key(entry)).is_some()).collect();
         Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
