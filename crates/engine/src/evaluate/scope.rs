@@ -28,6 +28,7 @@ pub(crate) struct Scope<'a> {
     analysis: &'a PodAnalysis,
     source: Source<'a>,
     outer: Option<&'a Scope<'a>>,
+    /// By name.
     variables: &'a [Variable],
     /// Made when the first of them is read: most scopes are those of containers for which no rule computes anything.
     values: OnceLock<Box<Values>>,
@@ -137,7 +138,7 @@ impl<'a> Scope<'a> {
 
     /// The value of a name, in this scope or around it.
     fn value(&self, name: &str) -> Option<&Computed> {
-        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
+        if let Ok(at) = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(name)) {
             return self.variable(at);
         }
         self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))

@@ -18,9 +18,7 @@ pub(crate) fn merge(
         for variable in variables.into_items() {
             let name = variable.literal("name").unwrap_or_default();
             // Whether or not the pod's own value stays.
-            if !merge.pod.variables.iter().any(|known| known == name) {
-                merge.pod.variables.push(name.to_owned());
-            }
+            merge.pod.variables.push(name.to_owned());
             if let Some(added) = AddedEntry::of(&variable) {
                 add_to_list(merge, list, &added)?;
             } else if let Some(wanted) = variable.into_value() {

@@ -26,7 +26,7 @@ pub(super) struct PodState {
     pub(super) claims: HashSet<String>,
     /// The capabilities of containers, from the policy or their own: pointer to the container, and name.
     pub(super) capabilities: Vec<(String, String)>,
-    /// The variables that the policy sets in the current container.
+    /// The variables that rules set in the current container; twice, if two rules do.
     pub(super) variables: Vec<String>,
     /// What the policy adds to lists in variables of the current container.
     pub(super) added_entries: Vec<AddedEntry>,

@@ -132,11 +132,11 @@ impl SettingsOf<'_> {
 /// file cannot hold.
 fn lines(file: &SettingsFile, container: &Value, variables: &[String]) -> (String, Vec<String>) {
     let (mut lines, mut left_out) = (String::new(), Vec::new());
-    // Of several entries, the last one counts.
-    let entries: BTreeMap<&str, &Value> =
+    // Of several entries, the last one counts. A variable that several rules set has one line.
+    let mut entries: BTreeMap<&str, &Value> =
         items(container, "env").iter().filter_map(|entry| Some((name_of(entry)?, entry))).collect();
     for name in variables.iter().filter(|name| file.include(name)) {
-        let Some(entry) = entries.get(name.as_str()) else { continue };
+        let Some(entry) = entries.remove(name.as_str()) else { continue };
         let value = entry["value"].as_str().unwrap_or_default();
         let fits = |value: &String| value.len() <= MAX_VALUE && !value.contains(['\n', '\r', '\0']);
         match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {

@@ -73,6 +73,7 @@ pub struct EvaluatedPolicy {
     pub values: Vec<Value>,
     /// Parameters and fixed variables.
     pub bindings: Bindings<'static, 'static>,
+    /// Those that expressions read, by name, as in the next two lists.
     pub pod_variables: Vec<Variable>,
     pub container_variables: Vec<Variable>,
     pub injected_variables: Vec<Variable>,
@@ -134,6 +135,7 @@ impl EvaluatedPolicy {
             [&mut policy.injected_variables, &mut policy.container_variables, &mut policy.pod_variables]
         {
             variables.retain(|variable| reads.contains(&variable.name));
+            variables.sort_by(|one, other| one.name.cmp(&other.name));
         }
         let mut paths = PathsRead::default();
         policy.variables().for_each(|variable| variable.value.texts(&mut |text| paths.add(text)));
