@@ -1,6 +1,7 @@
 //! `POST /mutate` for pods, `POST /validate-workloads` for the workloads that they come from, and `POST /validate-policies`
 //! for the ConfigMaps with policies and values.
 
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +18,8 @@ use crate::builtin;
 use crate::telemetry::Shed;
 use fabric_allocator::held;
 use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
-use fabric_engine::policy_set::LoadError;
+use fabric_engine::policy_set::{LoadError, PolicySet};
+use fabric_engine::registration::webhook_conditions;
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
@@ -179,19 +181,43 @@ fn answer(endpoint: Endpoint, state: &AppState, bytes: &[u8], work: &Work) -> Re
         Endpoint::Policies => {
             let together = |change: &Change| {
                 let Some(sources) = state.sources.get() else { return Vec::new() };
-                let loaded = sources.read().and_then(|sources| compiled(&sources.changed(change), work));
-                let found = loaded.err().map(|error| match error.downcast_ref() {
-                    Some(LoadError::Source(errors)) => lines(&errors.clone().into_iter().collect::<Vec<_>>()),
-                    _ => vec![error.to_string()],
-                });
-                let found = found.unwrap_or_default().into_iter();
-                found.map(|line| format!("with the other policies and values: {line}")).collect()
+                let changed = sources.read().and_then(|sources| compiled(&sources.changed(change), work));
+                beside_others(&policies, changed)
             };
             let version = env!("CARGO_PKG_VERSION");
             PolicyReviewer { version, built_in: builtin::files(), together: &together }.answer(bytes, work)
         }
     };
     answer.map_err(bad_review)
+}
+
+/// What is wrong with changed policies and values beside those of other objects, or what they wait for.
+fn beside_others(current: &PolicySet, changed: anyhow::Result<PolicySet>) -> Vec<String> {
+    let found = match changed.map_err(anyhow::Error::downcast) {
+        Ok(changed) => return unregistered(current, &changed),
+        Err(Ok(LoadError::Source(errors))) => lines(&errors.into_iter().collect::<Vec<_>>()),
+        Err(Ok(error)) => vec![error.to_string()],
+        Err(Err(error)) => vec![error.to_string()],
+    };
+    found.into_iter().map(|line| format!("with the other policies and values: {line}")).collect()
+}
+
+/// That pods which only the changed policies match are not sent to servers, unless this is a part of the upgrade that
+/// registers their conditions.
+fn unregistered(current: &PolicySet, changed: &PolicySet) -> Vec<String> {
+    if webhook_conditions(current) == webhook_conditions(changed) {
+        return Vec::new();
+    }
+    let known: BTreeSet<_> = current.triggers().into_iter().collect();
+    let new = changed.triggers().into_iter().find(|trigger| !known.contains(trigger));
+    let which = new.map_or_else(
+        || "pods that only these policies match".to_owned(),
+        |(key, value)| format!("pods with `{key}: \"{value}\"`"),
+    );
+    vec![format!(
+        "the conditions of the webhook are not those of these policies yet: {which} are not injected before \
+         `helm upgrade`, or the output of `fabric-injector manifests`, registers them"
+    )]
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does

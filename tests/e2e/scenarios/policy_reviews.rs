@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::outages::scale;
 use super::values;
 use crate::api::Reply;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::helm::RELEASE;
 use crate::processes::outcome;
@@ -72,13 +72,21 @@ pub(super) async fn policies_that_are_wrong_are_refused_when_they_are_applied(cl
     let mut together = config_map("fabric-injector-values", "fabric-injector", "");
     let text = json!({"multinodeNetworking": {"aws": {"enabled": true, "efaDevicesPerGpu": 1}}}).to_string();
     together["data"] = json!({"values.yaml": text});
-    let reply =
-        cluster.api.merge(&format!("{CONFIG_MAPS}/fabric-injector-values?dryRun=All"), &together).await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    assert!(
-        reply.warnings.iter().any(|text| text.contains("with the other policies and values: ")),
-        "{reply:?}"
-    );
+    // A server that has no time for it says so in place of that.
+    let values_path = format!("{CONFIG_MAPS}/fabric-injector-values?dryRun=All");
+    eventually("a value that no policy takes is told", async || {
+        let reply = cluster.api.merge(&values_path, &together).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.warnings.iter().any(|text| text.contains("with the other policies and values: "))
+    })
+    .await;
+    let with_trigger = config_map(POLICIES, "fabric-injector", &policy("depth", "lab.example/fabric"));
+    eventually("a trigger that is not registered is told", async || {
+        let reply = cluster.api.post(&dry, &with_trigger).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+        reply.warnings.iter().any(|text| text.contains("pods with `lab.example/fabric: \"true\"`"))
+    })
+    .await;
 
     // By Helm, which leaves the release as it was.
     let mut upgrade = values();
@@ -92,6 +100,30 @@ pub(super) async fn policies_that_are_wrong_are_refused_when_they_are_applied(cl
     let reply = cluster.api.merge(&format!("{CONFIG_MAPS}/{POLICIES}?dryRun=All"), &object).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     cluster.ensure(&values()).await;
+}
+
+/// A broken ConfigMap is refused by the servers that go and those that come.
+async fn refused_while_servers_roll(cluster: &Cluster, dry: &str, broken: &Value) {
+    let annotations = json!({"example.com/round": "2"});
+    let template = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+    let generation = cluster.api.merge(DEPLOYMENT, &template).await.ok()["metadata"]["generation"].clone();
+    let (mut refused, mut taken) = (0, Vec::new());
+    eventually("all servers are new", async || {
+        let reply = cluster.api.merge(dry, broken).await;
+        if is_refused(&reply) {
+            refused += 1;
+        } else {
+            taken.push(reply);
+        }
+        let status = &cluster.api.get(DEPLOYMENT).await.ok()["status"];
+        let are = |field: &str| status[field] == 2;
+        status["observedGeneration"] == generation
+            && are("updatedReplicas")
+            && are("readyReplicas")
+            && are("replicas")
+    })
+    .await;
+    assert!(refused > 5 && taken.is_empty(), "{refused} refused, {taken:?}");
 }
 
 /// A policy with a parameter of this name, for pods with this annotation.
@@ -139,6 +171,7 @@ pub(super) async fn releases_with_other_policies_are_not_refused(cluster: &Clust
     newer["metadata"]["labels"] = json!({"app.kubernetes.io/version": "9.9.9"});
     let reply = cluster.api.merge(&dry, &newer).await;
     assert!(reply.status == 200 && !reply.warnings.is_empty(), "{reply:?}");
+    refused_while_servers_roll(cluster, &dry, &object).await;
     // While no server runs, all are taken.
     scale(cluster, 0).await;
     let reply = cluster.api.merge(&dry, &object).await;
