@@ -18,6 +18,7 @@ mod golden_cases;
 mod helm;
 mod isolation;
 mod kubelet;
+mod neighbour;
 mod nodes;
 mod processes;
 #[path = "../control-plane/programs.rs"]

@@ -18,6 +18,7 @@ mod installations;
 mod missed;
 mod named_objects;
 mod namespaces;
+mod neighbours;
 mod node_watch;
 mod oldest;
 mod outages;
@@ -67,6 +68,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     diagnoses::each_fault_of_the_cluster_is_named,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
+    neighbours::pods_have_what_each_webhook_adds_whichever_is_called_first,
     clients::the_pods_of_a_policy_are_found_by_its_digest,
     advice::kubectl_apply_prints_the_advice,
     advice::five_hundred_containers_are_within_the_budget_of_the_api_server,
