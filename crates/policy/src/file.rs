@@ -12,6 +12,7 @@ mod devices;
 mod env;
 mod extendable;
 mod extension;
+mod library_values;
 mod near_names;
 mod other_kind;
 mod parameters;
@@ -79,7 +80,11 @@ impl PolicyFile {
         let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
         let mut problems = fields.finish().err().unwrap_or_default();
         for error in duplicates {
-            let hint = "keep one of them; write the entries of two maps or lists into one";
+            let hint = if error.message.contains("`name`") {
+                "keep one of them; if another entry of a list begins here, write `- ` before it"
+            } else {
+                "keep one of them; write the entries of two maps or lists into one"
+            };
             problems.add(Diagnostic::error(DUPLICATE_KEY, error.span, error.message).hint(hint));
         }
         let Ok(mut spec) = spec else { return Err(problems) };

@@ -372,8 +372,11 @@ fn compile(
             let error = Diagnostic::error(UNKNOWN_NAME, place(), message);
             let hint = match of_other_engine {
                 Some((_, hint)) => (*hint).to_owned(),
-                _ if ["yes", "on"].contains(&name.as_str()) => "write `true`".to_owned(),
-                _ if ["no", "off"].contains(&name.as_str()) => "write `false`".to_owned(),
+                _ if ["yes", "on", "True", "TRUE"].contains(&name.as_str()) => "write `true`".to_owned(),
+                _ if ["no", "off", "False", "FALSE"].contains(&name.as_str()) => "write `false`".to_owned(),
+                _ if ["None", "nil", "NULL", "undefined"].contains(&name.as_str()) => {
+                    "write `null`".to_owned()
+                }
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
                 _ if is_key(source, name) && !is_near => {
                     "put a key in quotes, as in `[?'example.com/pool']`".to_owned()

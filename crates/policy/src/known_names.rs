@@ -1,6 +1,6 @@
 //! Names that policies of a fabric have, from `facts/names.yaml`, against which names in a policy are compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -13,6 +13,12 @@ pub(crate) struct KnownNames {
     pub(crate) variables: Vec<String>,
     /// The values of variables that have only these.
     pub(crate) values: BTreeMap<String, Vec<String>>,
+    /// Variables of NCCL that are no whole numbers.
+    pub(crate) texts: BTreeSet<String>,
+    /// The least and the greatest value of variables that are whole numbers.
+    pub(crate) ranges: BTreeMap<String, [i64; 2]>,
+    /// Variables with lists that have commas and no blanks.
+    pub(crate) lists: BTreeSet<String>,
     /// Resources of device plugins.
     pub(crate) resources: Vec<String>,
     /// Annotations that attach networks.

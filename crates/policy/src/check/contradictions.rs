@@ -171,7 +171,11 @@ fn huge_pages(definition: &Definition) -> Vec<Diagnostic> {
             return None;
         }
         let message = format!("no rule requests `{resource}`, without which no kubelet mounts this volume");
-        let hint = format!("write the size of the pages, and `{resource}` under `limits` of `resources`");
+        let hint = if size.is_empty() || size.ends_with('i') {
+            format!("write the size of the pages, and `{resource}` under `limits` of `resources`")
+        } else {
+            "write the size of the pages as a quantity, as in `HugePages-2Mi` or `HugePages-1Gi`".to_owned()
+        };
         Some(Diagnostic::warning(VOLUME_WITHOUT_REQUEST, medium.span, message).hint(hint))
     };
     let volumes = writes(definition).filter(Write::is_volume);

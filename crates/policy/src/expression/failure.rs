@@ -263,6 +263,9 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         _ if has("null") => "guard a value that is `null`: `x == null ? … : …`",
         _ if has("optional") => OPTIONAL,
         "&&" | "||" | "!" if has("list") => COMPARE_SIZE,
+        "||" if has("string") => {
+            "compare both, as in `x == 'a' || x == 'b'`; a default is `x == '' ? 'a' : x`"
+        }
         "&&" | "||" | "!" => COMPARE,
         _ if order && has("bool") => "compare twice for an interval: `0 < totalGpus && totalGpus < 8`",
         _ if (order || operator == "-" || operator == "*" || operator == "/") && has("string") => {

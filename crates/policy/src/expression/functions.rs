@@ -85,6 +85,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("equals", "compare with `==`"),
     ("every", "did you mean `all`?"),
     ("get", "write `map[?key].orValue(…)`"),
+    ("hasPrefix", "did you mean `startsWith`?"),
+    ("hasSuffix", "did you mean `endsWith`?"),
     ("has", "write `key in map`; `has(pod.spec.field)` takes a field"),
     ("includes", "did you mean `contains`? An item of a list is found by `item in list`"),
     ("isEmpty", "write `size(value) == 0`"),

@@ -27,4 +27,5 @@ pub(super) fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
 
 pub(super) fn taken(entry: &Entry<Node>) -> Diagnostic {
     Diagnostic::error(DUPLICATE_NAME, entry.span, format!("the name `{}` is taken", entry.key))
+        .hint("choose another name; the value of a parameter stands under `parameters`")
 }

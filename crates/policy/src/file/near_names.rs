@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use fabric_yaml::{Entry, Node, Span};
 
+use super::library_values;
 use crate::definition::entries;
 use crate::known_names::NAMES;
 use crate::source::reader::MOST;
 use crate::source::{
-    Diagnostic, LONGEST, UNKNOWN_ANNOTATION, UNKNOWN_ENUM_VALUE, UNKNOWN_LABEL, UNKNOWN_RESOURCE,
-    UNKNOWN_VARIABLE, did_you_mean, is_misspelling, suggest, without_doubled_letters,
+    Diagnostic, LONGEST, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNKNOWN_VARIABLE, did_you_mean,
+    is_misspelling, without_doubled_letters,
 };
 
 /// Names in the `spec` of a file that other policies have, too, each with its place.
@@ -128,7 +129,7 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
         }
     }
     warnings.extend(annotations(spec).filter_map(|entry| value(entry, others)));
-    warnings.extend(set_variables(spec).filter_map(value_of_library));
+    warnings.extend(set_variables(spec).filter_map(library_values::finding));
     warnings
 }
 
@@ -179,11 +180,15 @@ fn abbreviates(word: &str, other: &str) -> bool {
 }
 
 /// Returns whether a variable is another form of a known one of its library: a word that is left out, that has other
-/// letters, or that is cut short, or words in place of their initials.
+/// letters, or that is cut short, words in another order, or in place of their initials.
 fn is_other_form(name: &str, known: &str) -> bool {
     let (words, others): (Vec<&str>, Vec<&str>) = (name.split('_').collect(), known.split('_').collect());
     if name.len().max(known.len()) > LONGEST || words[0] != others[0] || words.len() < 3 {
         return false;
+    }
+    let sorted = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
+    if words.len() == others.len() && sorted(&words) == sorted(&others) {
+        return true;
     }
     let start = words.iter().zip(&others).take_while(|(word, other)| word == other).count();
     let back =
@@ -218,26 +223,6 @@ fn has_other_letter(name: &str, known: &str) -> bool {
         && is_word(known)
         && name[..1] == known[..1]
         && strsim::osa_distance(name, known) == 1
-}
-
-/// The warning for a value that the library of a variable does not know.
-fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
-    let (own, span) = text(&entry.value)?;
-    let values = NAMES.values.get(&entry.key)?;
-    if own.contains('$') {
-        return None;
-    }
-    // `^` excludes some, and a part with a `:` is for one function alone.
-    let mut parts = own.trim_start_matches('^').split(',').map(str::trim);
-    let part = parts.find(|part| {
-        !part.is_empty()
-            && !part.contains([':', ';', '^'])
-            && !part.starts_with(|c: char| c.is_ascii_digit())
-            && !values.iter().any(|known| known.eq_ignore_ascii_case(part))
-    })?;
-    let message = format!("`{}` has no value `{part}`", entry.key);
-    let warning = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
-    Some(warning.hint(suggest(part, values.iter().map(String::as_str))))
 }
 
 /// The first word of other variables, and this variable with that word, if its own first word differs only in a doubled

@@ -38,7 +38,7 @@ pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
             found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
         });
     }
-    keys_without_value(spec, &lines, &mut found);
+    keys_without_value(spec, &lines, &names, &mut found);
     let rules = spec.get("rules").into_iter().flat_map(Node::one_or_items);
     let variables = rules.flat_map(|rule| entries(rule.get("env")));
     found.extend(variables.filter_map(|variable| blank(&variable.key, &variable.value)));
@@ -62,7 +62,7 @@ fn visit(node: Option<&Node>, found: &mut dyn FnMut(&str, &Node)) {
 
 /// The warning for a text that is, or in a message contains, the name of a value in a form of other languages.
 fn name(key: &str, node: &Node, names: &HashSet<&str>) -> Option<Diagnostic> {
-    if ["name", "env"].contains(&key) || CONDITIONS.contains(&key) {
+    if ["name", "env", "container"].contains(&key) || CONDITIONS.contains(&key) {
         return None;
     }
     let text = node.text()?.text;
@@ -96,7 +96,7 @@ fn name(key: &str, node: &Node, names: &HashSet<&str>) -> Option<Diagnostic> {
 }
 
 /// Warnings for keys between braces that have no value, because a blank, a colon or quotes are missing.
-fn keys_without_value(node: &Node, lines: &[&str], found: &mut Vec<Diagnostic>) {
+fn keys_without_value(node: &Node, lines: &[&str], names: &HashSet<&str>, found: &mut Vec<Diagnostic>) {
     let of_entry = |entry: &Entry<Node>, before: Option<&Entry<Node>>| {
         let is_null = matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. });
         let line = lines.get(entry.span.line.checked_sub(1)?).filter(|_| is_null)?;
@@ -114,17 +114,18 @@ fn keys_without_value(node: &Node, lines: &[&str], found: &mut Vec<Diagnostic>) 
             (.., Some(text)) if !key.starts_with(|c: char| c.is_ascii_lowercase()) => {
                 format!("if it is a part of the text before it, write `\"{},{key}\"`, in quotes", text.text)
             }
+            _ if names.contains(key.as_str()) => format!("write `\"${{{key}}}\"` for its value"),
             _ => return None,
         };
         let message = format!("`{key}` is a key without a value");
         Some(Diagnostic::warning(ODD_TEXT, entry.span, message).hint(hint))
     };
     match &node.content {
-        Content::List(items) => items.iter().for_each(|item| keys_without_value(item, lines, found)),
+        Content::List(items) => items.iter().for_each(|item| keys_without_value(item, lines, names, found)),
         Content::Map(entries) => {
             for (at, entry) in entries.iter().enumerate() {
                 found.extend(of_entry(entry, at.checked_sub(1).map(|before| &entries[before])));
-                keys_without_value(&entry.value, lines, found);
+                keys_without_value(&entry.value, lines, names, found);
             }
         }
         Content::Scalar { .. } => {}

@@ -58,6 +58,10 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
     });
     let container = fields.optional("container", |node| {
         env::refuse_list(node)?;
+        if node.text().is_some() {
+            let hint = "a condition is that of `containers`; `container` has the fields of each";
+            return Err(reader::expected(node, "`container` to be a map").hint(hint).into());
+        }
         overlay::container(node, names)
     });
     let pod = fields.optional("pod", |node| overlay::pod(node, names));

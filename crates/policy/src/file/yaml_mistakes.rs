@@ -13,7 +13,11 @@ const KEYS: &str =
 const SPECIAL: &str = "put quotes around a key or a value that begins with a special character of YAML";
 const NO_POLICY: &str = "this file is of another kind: a policy has `kind: FabricPolicy`";
 /// Hints by what the parser says.
-const OF_MESSAGES: [(&str, &str); 8] = [
+const OF_MESSAGES: [(&str, &str); 9] = [
+    (
+        "did not find expected ','",
+        "write a comma between two entries, and close the brackets after the last one",
+    ),
     ("does not close the brackets", "close the inner brackets first"),
     ("did not find expected key", KEYS),
     ("indentation in quoted scalar", "close the quotes"),
@@ -96,7 +100,7 @@ fn hint(line: &str) -> Option<&'static str> {
         || line.trim_start().starts_with('*')
     {
         Some(SPECIAL)
-    } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) {
+    } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) && !line.contains('{') {
         Some("put a string with a colon in quotes")
     } else {
         None

@@ -118,9 +118,11 @@ fn changes(line: &str, (before, after): (&str, &str)) -> Vec<Change> {
         let line = format!("{start}{key}: {}", value.trim_start());
         all.push(Change::to(line, "a colon has no space after it"));
     }
-    let (key, value) = item.split_once('=').or_else(|| item.split_once(' ')).unwrap_or((item, ""));
-    if is_word(key) && (value.trim().is_empty() || is_word(value.trim())) {
-        let line = format!("{start}{key}: {}", value.trim());
+    let assigned = item.split_once('=').filter(|(key, _)| is_word(key.trim()));
+    let (key, value) = assigned.or_else(|| item.split_once(' ')).unwrap_or((item, ""));
+    let is_key = !item.contains(": ") && !item.ends_with(':') && !begins_text(before);
+    if is_word(key.trim()) && (is_key || value.is_empty() || is_word(value)) {
+        let line = format!("{start}{}: {}", key.trim(), value.trim());
         all.push(Change::to(line.trim_end().to_owned(), "a key has no colon after it"));
     }
     // An item whose keys are below it in another column is one of a list.
@@ -164,10 +166,15 @@ fn blank(line: &str, before: &str) -> Vec<Change> {
     [indent.chars().count(), content(before), content(before) + 2].into_iter().map(change).collect()
 }
 
+/// Returns whether the text of a value is on the lines after this one.
+fn begins_text(line: &str) -> bool {
+    line.trim_end().ends_with(['>', '|', '-'])
+}
+
 /// A line in each other column in which it may begin, by the lines around it.
 fn columns(line: &str, (before, after): (&str, &str)) -> Vec<Change> {
     let (own, written) = (blanks(line), line.trim_start());
-    let is_text = before.trim_end().ends_with(['>', '|', '-']) && !written.starts_with("- ");
+    let is_text = begins_text(before) && !written.starts_with("- ");
     let change = |column: usize| {
         let hint = if is_text && column > own {
             "indent the text of a value more than its key".to_owned()
