@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::processes::outcome;
 
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(super) const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// The lines of a check: each with its status and its text. Whether it passed is seen in its exit status, too.
 pub(super) async fn check(cluster: &Cluster, arguments: &[&str]) -> Vec<(String, String, String)> {

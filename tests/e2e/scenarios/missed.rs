@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use self::series::selected;
-use super::examination::check;
+use super::examination::{ADMISSION, check};
+use super::neighbours;
 use super::node_watch::{all_know, all_tell, take_binding};
 use super::outages::{WEBHOOK, scale};
 use super::undecided::{
@@ -171,11 +172,16 @@ impl<'c> Walk<'c> {
         message
     }
 
-    /// Creates a Job that no server reviews, whose pods run if `runs`, and sees that the alert rises by it.
-    async fn unreviewed(&self, way: &str, row: &Row, runs: bool) -> String {
+    /// Creates a Job that no server reviews, whose pods run if `runs`, and sees that the alert is above what it was.
+    async fn unreviewed(
+        &self,
+        way: &str,
+        row: &Row,
+        template: &Value,
+        (runs, before): (bool, f64),
+    ) -> String {
         let namespace = self.cluster.namespace(&format!("missed-{}", self.taken.len())).await;
-        let before = self.alerted(&row.alert, &[]).await;
-        self.cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+        self.cluster.api.create(&job(&namespace, "train", 2, template)).await.ok();
         if runs {
             let pods = format!("/api/v1/namespaces/{namespace}/pods");
             eventually(&format!("{way}: the pods run without the fabric"), async || {
@@ -233,7 +239,9 @@ impl<'c> Walk<'c> {
             self.cluster.ensure(&values).await;
             let row = self.row(way);
             scale(self.cluster, 0).await;
-            let namespace = self.unreviewed(way, &row, policy == "Ignore").await;
+            let before = self.alerted(&row.alert, &[]).await;
+            let runs = policy == "Ignore";
+            let namespace = self.unreviewed(way, &row, &annotated_template(), (runs, before)).await;
             if policy == "Ignore" {
                 scale(self.cluster, 2).await;
                 self.cluster.serves().await;
@@ -252,21 +260,32 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// A registration that was edited by hand.
+    /// A registration that was edited by hand, or is older than the policies.
     async fn registration(&mut self, values: &Value) {
-        let path = "/webhooks/0/matchConditions/1/expression";
-        for way in ["a condition of the webhook is changed", "the webhook configuration is deleted"] {
+        let condition = |at: usize| {
+            let path = format!("/webhooks/0/matchConditions/{at}/expression");
+            json!({"op": "replace", "path": path, "value": "false"})
+        };
+        let selector =
+            json!({"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}});
+        let trigger =
+            json!({"op": "replace", "path": "/spec/matchConditions/0/expression", "value": "false"});
+        let guard = format!("{ADMISSION}/validatingadmissionpolicies/fabric-injector-guard");
+        for (way, edits) in [
+            ("a condition of the webhook is changed", vec![(WEBHOOK, condition(1))]),
+            ("a selector of the webhook is changed", vec![(WEBHOOK, selector)]),
+            ("a trigger is not registered", vec![(WEBHOOK, condition(0)), (&guard, trigger)]),
+            ("the webhook configuration is deleted", Vec::new()),
+        ] {
             self.cluster.ensure(values).await;
             self.cluster.serves().await;
             let row = self.row(way);
-            if way.starts_with("the webhook") {
+            let before = self.alerted(&row.alert, &[]).await;
+            for (path, edit) in &edits {
+                self.cluster.api.patch(path, &json!([edit])).await.ok();
+            }
+            if edits.is_empty() {
                 self.cluster.api.delete(WEBHOOK).await.ok();
-            } else {
-                self.cluster
-                    .api
-                    .patch(WEBHOOK, &json!([{"op": "replace", "path": path, "value": "false"}]))
-                    .await
-                    .ok();
             }
             self.cluster.forget().await;
             let asked = pod("default", "asked", &annotated_template());
@@ -275,12 +294,28 @@ impl<'c> Walk<'c> {
                 reply.status == 201 && !is_injected(&reply.body)
             })
             .await;
-            let namespace = self.unreviewed(way, &row, true).await;
+            let namespace = self.unreviewed(way, &row, &annotated_template(), (true, before)).await;
             let line = self.check_fails(way, &row, "").await;
             assert!(line.contains(&row.remedy), "{line}");
             self.end(&namespace).await;
             self.cluster.uninstall().await;
         }
+    }
+
+    /// Another webhook, which is called after ours, annotates pods.
+    async fn annotated_later(&mut self, values: &Value) {
+        let way = "a webhook that is called later annotates the pod";
+        self.cluster.ensure(values).await;
+        let row = self.row(way);
+        let all = neighbours::register(self.cluster).await;
+        let mut template = annotated_template();
+        template["metadata"] = json!({"labels": neighbours::labels("annotates", "later")});
+        let before = self.alerted(&row.alert, &[]).await;
+        let namespace = self.unreviewed(way, &row, &template, (true, before)).await;
+        let line = self.check_fails(way, &row, &format!("Job {namespace}/train")).await;
+        assert!(line.contains(&row.remedy), "{line}");
+        neighbours::remove(self.cluster, &all).await;
+        self.end(&namespace).await;
     }
 
     /// Conditions of other policies: the API server sends pods that no policy in use matches.
@@ -348,6 +383,7 @@ pub(super) async fn each_way_in_which_a_pod_misses_the_fabric_is_reported(cluste
     lab["server"]["extraArgs"] = json!(["--max-in-flight=1"]);
     cluster.ensure(&lab).await;
     walk.overload().await;
+    walk.annotated_later(&clouds).await;
     walk.registration(&clouds).await;
     walk.other_policies(&clouds).await;
     for (name, ..) in NODES {

@@ -25,6 +25,11 @@ fn neighbours() -> BTreeMap<String, Value> {
     serde_json::from_value(table).unwrap()
 }
 
+/// The labels of a pod that a neighbour changes.
+pub(super) fn labels(name: &str, order: &str) -> Map<String, Value> {
+    [(NAME, name), (ORDER, order)].map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect()
+}
+
 /// The registration of a neighbour that is called before or after ours.
 fn registration(name: &str, order: &str, neighbour: &Value, client: &Value) -> Value {
     json!({
@@ -36,7 +41,7 @@ fn registration(name: &str, order: &str, neighbour: &Value, client: &Value) -> V
             "failurePolicy": "Fail", "clientConfig": client,
             "reinvocationPolicy": if neighbour["again"] == true { "IfNeeded" } else { "Never" },
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
-            "objectSelector": {"matchLabels": {NAME: name, ORDER: order}},
+            "objectSelector": {"matchLabels": labels(name, order)},
         }],
     })
 }
@@ -50,8 +55,7 @@ fn asked(name: &str, order: &str, asks: &Value, template: &Value) -> Value {
         all.extend(own);
         pod["metadata"][part] = all.into();
     }
-    pod["metadata"]["labels"][NAME] = name.into();
-    pod["metadata"]["labels"][ORDER] = order.into();
+    pod["metadata"]["labels"].as_object_mut().unwrap().extend(labels(name, order));
     // Its volume has another name in each pod.
     pod["spec"]["automountServiceAccountToken"] = false.into();
     let container = &mut pod["spec"]["containers"][0];
@@ -113,9 +117,8 @@ fn parts(pod: &Value) -> Value {
     json!({"labels": of("labels"), "annotations": of("annotations"), "spec": pod["spec"]})
 }
 
-pub(super) async fn pods_have_what_each_webhook_adds_whichever_is_called_first(cluster: &Cluster) {
-    cluster.ensure(&values()).await;
-    cluster.namespace(NAMESPACE).await;
+/// Registers all neighbours, before and after ours.
+pub(super) async fn register(cluster: &Cluster) -> BTreeMap<String, Value> {
     let all = neighbours();
     let adds = |one: &Value| one["adds"].as_array().unwrap().clone();
     let client = neighbour::serve(all.iter().map(|(name, one)| (name.clone(), adds(one))).collect()).await;
@@ -124,6 +127,21 @@ pub(super) async fn pods_have_what_each_webhook_adds_whichever_is_called_first(c
             cluster.api.create(&registration(name, order, one, &client(name))).await.ok();
         }
     }
+    all
+}
+
+pub(super) async fn remove(cluster: &Cluster, all: &BTreeMap<String, Value>) {
+    for name in all.keys() {
+        for order in ORDERS {
+            cluster.api.delete(&format!("{GROUP}/{order}-{name}")).await.ok();
+        }
+    }
+}
+
+pub(super) async fn pods_have_what_each_webhook_adds_whichever_is_called_first(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    cluster.namespace(NAMESPACE).await;
+    let all = register(cluster).await;
     let mut faults = compared(cluster, &all, "p5.48xlarge").await;
     cluster
         .ensure(&json!({"multinodeNetworking": {"gcp": {"enabled": true}}, "server": {"log": "debug"}}))
@@ -131,11 +149,7 @@ pub(super) async fn pods_have_what_each_webhook_adds_whichever_is_called_first(c
     faults.extend(compared(cluster, &all, "a3-megagpu-8g").await);
     assert!(faults.is_empty(), "{faults:#?}");
     requests_of_neighbours(cluster).await;
-    for name in all.keys() {
-        for order in ORDERS {
-            cluster.api.delete(&format!("{GROUP}/{order}-{name}")).await.ok();
-        }
-    }
+    remove(cluster, &all).await;
     cluster.ensure(&values()).await;
     cluster.remove(NAMESPACE).await;
 }

@@ -104,8 +104,9 @@ pub(super) fn other_webhooks(seen: &Seen<'_>) -> Found {
         return ok("no other webhook is called after this one for the same pods");
     }
     let found = names(found);
-    let remedy = "nothing, as long as they leave the fields of the policies alone: the server is called again for a pod \
-                  that they have changed";
+    let remedy = "nothing, as long as they leave the fields of the policies alone, for which the server is called again, \
+                  and annotate no pod on behalf of its author: such a pod is not injected, unless the webhook has a name \
+                  before this one";
     warn(format!("called after this one for pods of the same namespaces: {found}"), remedy)
 }
 

@@ -215,7 +215,8 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     if found.is_empty() {
         return ok("each running pod that requested the fabric is injected, and none was refused lately");
     }
-    let remedy = "correct what a line names in the pod template, and create the pods again: running ones stay as they are";
+    let remedy = "correct what a line names in the pod template, and create the pods again: running ones stay as they \
+                  are; if new ones come out the same, see `other-webhooks`";
     fail(found.join("\n"), remedy)
 }
 

@@ -23,7 +23,7 @@ pub(super) fn selected(metrics: &str, expression: &str, labels: &[(&str, &str)])
     let selectors = selectors(expression);
     let value = |line: &str| {
         let (series, value) = line.rsplit_once(' ')?;
-        let (name, rest) = series.split_once('{')?;
+        let (name, rest) = series.split_once('{').unwrap_or((series, ""));
         let label = |key: &str| {
             let mut pairs = rest.trim_end_matches('}').split("\",");
             pairs
