@@ -20,10 +20,9 @@ pub(super) fn finding(entry: &Entry<Node>) -> Option<Diagnostic> {
     let key = &entry.key;
     let (code, message, hint) = unknown_word(key, &own).or_else(|| no_number(key, &own)).or_else(|| {
         let is_list = NAMES.lists.contains(key) && own.trim().contains([';', ' ']);
-        let items: Vec<&str> = own.split([';', ' ', ',']).filter(|item| !item.is_empty()).collect();
         is_list.then(|| {
-            let message = format!("`{key}` is a list with commas, without blanks");
-            (ODD_TEXT, message, format!("write `{}`", items.join(",")))
+            let message = format!("`{key}` is a list, whose items have commas between them and no blanks");
+            (ODD_TEXT, message, "write it as `one,two`".to_owned())
         })
     })?;
     Some(Diagnostic::warning(code, entry.value.span, message).hint(hint))
@@ -58,17 +57,26 @@ fn no_number(key: &str, own: &str) -> Option<Wrong> {
     if own.starts_with(|c: char| c.is_ascii_alphabetic()) && own.contains('.') {
         return None;
     }
-    let hexadecimal = own.strip_prefix("0x").map(|digits| i64::from_str_radix(digits, 16));
-    let Ok(number) = hexadecimal.unwrap_or_else(|| own.parse()) else {
-        let end = own.find(|c: char| !c.is_ascii_digit()).unwrap_or(own.len());
-        let read = own[..end].parse::<i64>().unwrap_or_default();
-        let message = format!("`{key}` is a whole number: NCCL reads `{own}` as `{read}`");
+    let (number, is_whole) = read_by_strtoll(own);
+    if !is_whole {
+        let message = format!("`{key}` is a whole number: NCCL reads `{own}` as `{number}`");
         let is_true = ["true", "yes", "on"].contains(&own.to_lowercase().as_str());
         let hint = if is_true { "write `1` for on, and `0` for off" } else { "write a whole number" };
         return Some((UNKNOWN_ENUM_VALUE, message, hint.to_owned()));
-    };
+    }
     let [least, greatest] = *NAMES.ranges.get(key)?;
-    let message = format!("`{key}` has no value `{own}`");
+    let message = format!("`{key}` is `{own}`, and its values are `{least}` to `{greatest}`");
     let hint = format!("write a whole number from `{least}` to `{greatest}`");
     (!(least..=greatest).contains(&number)).then_some((UNKNOWN_ENUM_VALUE, message, hint))
+}
+
+/// The number that a text begins with, else 0, and whether the text has nothing else. One that begins with a 0 is octal,
+/// which nobody writes on purpose.
+fn read_by_strtoll(text: &str) -> (i64, bool) {
+    let digits = text.trim_start_matches(['-', '+']);
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let (radix, digits) = hexadecimal.map_or((10, digits), |digits| (16, digits));
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    let number = i64::from_str_radix(&digits[..end], radix).unwrap_or_default();
+    (if text.starts_with('-') { -number } else { number }, end > 0 && end == digits.len())
 }
