@@ -98,11 +98,17 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
             "reason": "FailedCreate", "message": message})
     };
     let denied = "Error creating: admission webhook \"pods.fabric-injector.io\" denied the request: fabric-injector: why";
+    // Of what policies add.
+    let quota = "exceeded quota: nics, requested: requests.vpc.amazonaws.com/efa=32, used: 0, limited: 0";
+    let security = "violates PodSecurity \"baseline:latest\": non-default capabilities (container \"main\" must not \
+                    include \"IPC_LOCK\" in securityContext.capabilities.add)";
     let events = [
         event("f", "2026-11-26T12:00:01Z", denied),
         // It was refused before its pods were injected.
         event("b", "2026-11-26T11:59:00Z", denied),
-        event("g", "2026-11-26T12:00:01Z", "exceeded quota"),
+        event("g", "2026-11-26T12:00:01Z", "exceeded quota: gpus, requested: requests.nvidia.com/gpu=8"),
+        event("h", "2026-11-26T12:00:01Z", quota),
+        event("i", "2026-11-26T12:00:01Z", security),
     ];
     let fault = |facts: &mut Facts| {
         facts.workloads = Ok(tried(&policies, &[namespace("team", &[])], &[&pods]));
@@ -112,7 +118,9 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
         "4 running pods requested the fabric and are not injected: `Job team/a`, `Job team/c`, `Job team/old`\n\
          `Job team/c`: the annotation `lab/fabric` is `yes`, but only `true` requests the fabric\n\
          `Job team/old`: the pod is too old; remove the label\n\
-         new pods of `Job team/f` are refused: {denied}\ncorrect what a line names"
+         new pods of `Job team/f` are refused: {denied}\n\
+         new pods of `Job team/h` are refused: {quota}\n\
+         new pods of `Job team/i` are refused: {security}\ncorrect what a line names"
     );
     reported("not-injected", Status::Fail, &wanted, &["workloads"], fault);
     // The example of the page.

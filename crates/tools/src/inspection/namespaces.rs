@@ -73,16 +73,22 @@ pub(super) fn pod_security(seen: &Seen<'_>) -> Found {
     warn(found.join("\n"), remedy)
 }
 
-/// The values that a policy adds to its sample pod, and that a level forbids.
-fn refused(level: &str, policies: &PolicySet, policy: &Policy) -> Vec<String> {
+/// The sample pod of a policy, as the policy injects it.
+pub(super) fn injected_sample(policies: &PolicySet, policy: &Policy) -> Option<Value> {
     let mut sample = validate::sample(policy);
-    let before = forbidden(level, &sample);
     // A pod with the stamp of a policy keeps its provider, whatever the nodes are.
     sample["metadata"]["annotations"][STAMP] = policy.stamp().into();
     match mutate(policies, sample, &validate::context(policy)).outcome {
-        Outcome::Mutated(injected) => forbidden(level, &injected.pod).difference(&before).cloned().collect(),
-        _ => Vec::new(),
+        Outcome::Mutated(injected) => Some(injected.pod),
+        _ => None,
     }
+}
+
+/// The values that a policy adds to its sample pod, and that a level forbids.
+fn refused(level: &str, policies: &PolicySet, policy: &Policy) -> Vec<String> {
+    let before = forbidden(level, &validate::sample(policy));
+    let injected = injected_sample(policies, policy).map(|pod| forbidden(level, &pod)).unwrap_or_default();
+    injected.difference(&before).cloned().collect()
 }
 
 /// Names the webhooks that the API server calls after this one for the same pods.

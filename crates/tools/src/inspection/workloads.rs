@@ -14,8 +14,10 @@ use fabric_policy::nodes::Nodes;
 use fabric_policy::objects::ObjectName;
 use fabric_yaml::counted;
 
-use super::namespaces::selects;
-use super::{Found, NOT_CHECKED, Read, Release, Seen, fail, list, name, names, ok, text, unread, warn};
+use super::namespaces::{injected_sample, selects};
+use super::{
+    Finding, Found, NOT_CHECKED, Read, Release, Seen, fail, list, name, names, ok, text, unread, warn,
+};
 
 /// Tries the pods of a cluster page by page, and keeps no more than the names of workloads.
 #[derive(Debug)]
@@ -191,6 +193,9 @@ const REFUSALS: &[&str] = &[
     "fabric-injector did not inject it",
 ];
 
+/// The parts of messages that refuse a pod for what policies add, if they name it.
+const OF_ADDED: &[&str] = &["exceeded quota", "violates PodSecurity"];
+
 pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     seen.policies()?;
     let all = seen.facts.workloads.as_ref().map_err(unread)?;
@@ -207,7 +212,7 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     let reasons = all.without_fabric.iter();
     found.extend(reasons.map(|(reason, workloads)| format!("{}: {reason}", names(workloads))));
     match &seen.facts.events {
-        Ok(events) => found.extend(refusals(events, all)),
+        Ok(events) => found.extend(refusals(events, all, &names_added(seen)?)),
         // What the pods show fails all the same.
         Err(error) if found.is_empty() => return Err(unread(error)),
         Err(error) => found.push(format!("Events are {NOT_CHECKED}{error}")),
@@ -220,14 +225,35 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     fail(found.join("\n"), remedy)
 }
 
+/// The names of devices, capabilities and volumes of the host that policies add, by which the API server refuses a pod.
+fn names_added(seen: &Seen<'_>) -> Result<BTreeSet<String>, Finding> {
+    let policies = seen.policies()?;
+    let mut found = BTreeSet::new();
+    for policy in seen.chosen(policies) {
+        let Some(pod) = injected_sample(policies, policy) else { continue };
+        let is_gpu = |name: &String| policy.definition().gpus.resources.contains(name);
+        for container in list(&pod["spec"], "containers").chain(list(&pod["spec"], "initContainers")) {
+            let amounts = container["resources"]["limits"].as_object().into_iter().flatten();
+            let devices = amounts.map(|(name, _)| name).filter(|name| name.contains('/') && !is_gpu(name));
+            let capabilities = list(&container["securityContext"]["capabilities"], "add");
+            found.extend(devices.cloned().chain(capabilities.filter_map(Value::as_str).map(str::to_owned)));
+        }
+        let volumes = list(&pod["spec"], "volumes").filter(|volume| volume.get("hostPath").is_some());
+        found.extend(volumes.map(|volume| text(volume, "name").to_owned()));
+    }
+    Ok(found)
+}
+
 /// A line for each workload whose pods were refused, by its Events. A workload whose pods were injected later was
 /// refused for a reason that is over.
-fn refusals(events: &Value, all: &Refused) -> Vec<String> {
+fn refusals(events: &Value, all: &Refused, added: &BTreeSet<String>) -> Vec<String> {
     let of_event = |event: &Value| {
         let (message, object) = (text(event, "message"), &event["involvedObject"]);
         let owner =
             format!("{} {}/{}", text(object, "kind"), text(object, "namespace"), text(object, "name"));
-        let is_refusal = REFUSALS.iter().any(|part| message.contains(part));
+        let has = |part: &str| message.contains(part);
+        let is_of_added = OF_ADDED.iter().any(|part| has(part)) && added.iter().any(|name| has(name));
+        let is_refusal = is_of_added || REFUSALS.iter().any(|part| has(part));
         let is_over = all.injected.get(&owner).is_some_and(|newest| newest.as_str() >= last_time(event));
         (is_refusal && !is_over).then(|| format!("new pods of `{owner}` are refused: {message}"))
     };
