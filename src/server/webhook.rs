@@ -1,7 +1,6 @@
 //! `POST /mutate` for pods, `POST /validate-workloads` for the workloads that they come from, and `POST /validate-policies`
 //! for the ConfigMaps with policies and values.
 
-use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,11 +18,10 @@ use crate::telemetry::Shed;
 use fabric_allocator::held;
 use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
 use fabric_engine::policy_set::{LoadError, PolicySet};
-use fabric_engine::registration::webhook_conditions;
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
-use fabric_tools::policy_review::{Change, PolicyReviewer, lines, unchecked};
+use fabric_tools::policy_review::{Change, PolicyReviewer, lines, unchecked, unregistered};
 
 use super::rejection::{Rejection, overload};
 use super::review::Review;
@@ -200,24 +198,6 @@ fn beside_others(current: &PolicySet, changed: anyhow::Result<PolicySet>) -> Vec
         Err(Err(error)) => vec![error.to_string()],
     };
     found.into_iter().map(|line| format!("with the other policies and values: {line}")).collect()
-}
-
-/// That pods which only the changed policies match are not sent to servers, unless this is a part of the upgrade that
-/// registers their conditions.
-fn unregistered(current: &PolicySet, changed: &PolicySet) -> Vec<String> {
-    if webhook_conditions(current) == webhook_conditions(changed) {
-        return Vec::new();
-    }
-    let known: BTreeSet<_> = current.triggers().into_iter().collect();
-    let new = changed.triggers().into_iter().find(|trigger| !known.contains(trigger));
-    let which = new.map_or_else(
-        || "pods that only these policies match".to_owned(),
-        |(key, value)| format!("pods with `{key}: \"{value}\"`"),
-    );
-    vec![format!(
-        "the conditions of the webhook are not those of these policies yet: {which} are not injected before \
-         `helm upgrade`, or the output of `fabric-injector manifests`, registers them"
-    )]
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does

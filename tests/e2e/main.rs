@@ -24,6 +24,7 @@ mod processes;
 #[path = "../control-plane/programs.rs"]
 mod programs;
 mod scenarios;
+mod tls;
 mod workloads;
 
 use std::env;

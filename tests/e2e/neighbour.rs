@@ -11,28 +11,22 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+
+use crate::tls::self_signed;
 
 /// The additions of each neighbour, by its name.
 type Additions = BTreeMap<String, Vec<Value>>;
 
 /// Serves the reviews of neighbours, each at the path of its name; the `clientConfig` of a name.
 pub(crate) async fn serve(additions: Additions) -> impl Fn(&str) -> Value {
-    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config =
-        config.with_no_client_auth().with_single_cert(vec![key.cert.der().clone()], private).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (acceptor, certificate) = self_signed();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(accept(listener, acceptor, Arc::new(additions)));
-    let authority = STANDARD.encode(key.cert.pem());
+    let authority = STANDARD.encode(certificate);
     move |name| json!({"url": format!("https://{address}/{name}"), "caBundle": authority})
 }
 

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use fabric_engine::admission::{Answer, BadReview, Mode, WorkloadReview};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::registration::webhook_conditions;
 use fabric_policy::source::UNKNOWN_BASE;
 use fabric_policy::work::Work;
 use fabric_policy::{Extendable, OtherKind, Severity, SourceError};
@@ -194,4 +196,22 @@ pub fn lines(found: &[SourceError]) -> Vec<String> {
     let others = found.len().saturating_sub(MOST);
     let rest = (others > 0).then(|| format!("and {others} more, which `fabric-injector policy check` shows"));
     found.iter().take(MOST).map(line).chain(rest).collect()
+}
+
+/// That pods which only the changed policies match are not sent to servers, unless this is a part of the upgrade that
+/// registers their conditions.
+pub fn unregistered(current: &PolicySet, changed: &PolicySet) -> Vec<String> {
+    if webhook_conditions(current) == webhook_conditions(changed) {
+        return Vec::new();
+    }
+    let known: BTreeSet<_> = current.triggers().into_iter().collect();
+    let new = changed.triggers().into_iter().find(|trigger| !known.contains(trigger));
+    let which = new.map_or_else(
+        || "pods that only these policies match".to_owned(),
+        |(key, value)| format!("pods with `{key}: \"{value}\"`"),
+    );
+    vec![format!(
+        "the conditions of the webhook are not those of these policies yet: {which} are not injected before \
+         `helm upgrade`, or the output of `fabric-injector manifests`, registers them"
+    )]
 }

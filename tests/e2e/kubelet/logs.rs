@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use rustls::ServerConfig;
-use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
-use tokio_rustls::TlsAcceptor;
 
 use super::exec;
+use crate::tls::self_signed;
 
 /// The port of the kubelet of all nodes.
 static PORT: OnceLock<u16> = OnceLock::new();
@@ -36,14 +34,8 @@ pub(crate) fn address() -> Value {
 
 /// Serves logs. One that is followed has no end, as that of a container that runs.
 pub(super) async fn serve(texts: Texts, roots: Roots) {
-    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config =
-        config.with_no_client_auth().with_single_cert(vec![key.cert.der().clone()], private).unwrap();
-    let (acceptor, listener) =
-        (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let (acceptor, _) = self_signed();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     PORT.set(listener.local_addr().unwrap().port()).unwrap();
     tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {

@@ -173,13 +173,7 @@ impl<'c> Walk<'c> {
     }
 
     /// Creates a Job that no server reviews, whose pods run if `runs`, and sees that the alert is above what it was.
-    async fn unreviewed(
-        &self,
-        way: &str,
-        row: &Row,
-        template: &Value,
-        (runs, before): (bool, f64),
-    ) -> String {
+    async fn unreviewed(&self, way: &str, row: &Row, template: &Value, runs: bool, before: f64) -> String {
         let namespace = self.cluster.namespace(&format!("missed-{}", self.taken.len())).await;
         self.cluster.api.create(&job(&namespace, "train", 2, template)).await.ok();
         if runs {
@@ -241,7 +235,7 @@ impl<'c> Walk<'c> {
             scale(self.cluster, 0).await;
             let before = self.alerted(&row.alert, &[]).await;
             let runs = policy == "Ignore";
-            let namespace = self.unreviewed(way, &row, &annotated_template(), (runs, before)).await;
+            let namespace = self.unreviewed(way, &row, &annotated_template(), runs, before).await;
             if policy == "Ignore" {
                 scale(self.cluster, 2).await;
                 self.cluster.serves().await;
@@ -294,7 +288,7 @@ impl<'c> Walk<'c> {
                 reply.status == 201 && !is_injected(&reply.body)
             })
             .await;
-            let namespace = self.unreviewed(way, &row, &annotated_template(), (true, before)).await;
+            let namespace = self.unreviewed(way, &row, &annotated_template(), true, before).await;
             let line = self.check_fails(way, &row, "").await;
             assert!(line.contains(&row.remedy), "{line}");
             self.end(&namespace).await;
@@ -311,7 +305,7 @@ impl<'c> Walk<'c> {
         let mut template = annotated_template();
         template["metadata"] = json!({"labels": neighbours::labels("annotates", "later")});
         let before = self.alerted(&row.alert, &[]).await;
-        let namespace = self.unreviewed(way, &row, &template, (true, before)).await;
+        let namespace = self.unreviewed(way, &row, &template, true, before).await;
         let line = self.check_fails(way, &row, &format!("Job {namespace}/train")).await;
         assert!(line.contains(&row.remedy), "{line}");
         neighbours::remove(self.cluster, &all).await;
