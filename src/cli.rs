@@ -1,31 +1,22 @@
 //! The command line.
 
-mod certs;
-mod check;
-
-mod cluster;
-mod completions;
 mod diagnose;
 mod diff;
 mod fail_on;
+#[cfg(not(target_family = "wasm"))]
+mod host;
 mod lint;
-mod man;
-mod manifests;
 mod mutate;
-mod nccl_test;
 mod node_options;
-mod nodes;
 mod object_files;
 mod output;
+mod parallel;
 mod parse;
 mod policy;
 mod program;
 mod render;
 mod report;
-mod serve;
 mod usage;
-
-use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 
@@ -45,20 +36,17 @@ enum Command {
     Mutate(mutate::Arguments),
     Lint(lint::Arguments),
     Diagnose(diagnose::Arguments),
-    NcclTest(nccl_test::Arguments),
     Policy(policy::Arguments),
-    Serve(Box<serve::Arguments>),
-    Certs(certs::Arguments),
-    Check(check::Arguments),
-    Nodes(nodes::Arguments),
-    Manifests(manifests::Arguments),
-    Completions(completions::Arguments),
-    Man(man::Arguments),
+    #[cfg(not(target_family = "wasm"))]
+    Serve(Box<host::serve::Arguments>),
+    #[cfg(not(target_family = "wasm"))]
+    #[command(flatten)]
+    Host(host::Command),
 }
 
 /// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ExitStatus {
+pub enum ExitStatus {
     /// The command has finished, with or without changes.
     Done,
     /// A pod was refused, or the server cut off requests at its end.
@@ -71,23 +59,26 @@ enum ExitStatus {
     Unknown,
 }
 
-impl From<ExitStatus> for ExitCode {
-    fn from(status: ExitStatus) -> Self {
-        match status {
-            ExitStatus::Done => ExitCode::SUCCESS,
-            ExitStatus::Refused | ExitStatus::Warned => ExitCode::from(1),
-            ExitStatus::Bad => ExitCode::from(2),
-            ExitStatus::Unknown => ExitCode::from(3),
+impl ExitStatus {
+    /// The number that the process ends with.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Refused | Self::Warned => 1,
+            Self::Bad => 2,
+            Self::Unknown => 3,
         }
     }
 }
 
 /// Runs the program with the arguments of the process.
-pub fn run() -> ExitCode {
+pub fn run() -> ExitStatus {
     let program = Program::of_process();
+    #[cfg(not(target_family = "wasm"))]
     if program == Program::KubectlCompletion {
         let mut output = Output::standard();
-        let result = completions::answer_kubectl(&mut output).map(|()| ExitStatus::Done);
+        let result = host::completions::answer_kubectl(&mut output).map(|()| ExitStatus::Done);
         return finish(result, output);
     }
     let arguments = match arguments(program) {
@@ -95,7 +86,7 @@ pub fn run() -> ExitCode {
         Ok(None) => return finish(Ok(ExitStatus::Done), Output::standard()),
         Err(error) if error.use_stderr() => {
             let _ = error.print();
-            return ExitStatus::Bad.into();
+            return ExitStatus::Bad;
         }
         Err(help) => {
             let (mut output, text) = (Output::standard(), help.render());
@@ -109,20 +100,16 @@ pub fn run() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Lint(arguments) => lint::run(arguments, &mut output),
         Command::Diagnose(arguments) => diagnose::run(arguments, &mut output),
-        Command::NcclTest(arguments) => nccl_test::run(arguments, &mut output),
         Command::Policy(arguments) => policy::run(arguments, &mut output),
-        Command::Certs(arguments) => certs::run(arguments, &mut output),
-        Command::Check(arguments) => check::run(arguments, &mut output),
-        Command::Nodes(arguments) => nodes::run(arguments, &mut output),
-        Command::Manifests(arguments) => manifests::run(arguments, &mut output),
-        Command::Completions(arguments) => completions::run(arguments, &mut output),
-        Command::Man(arguments) => man::run(arguments, &mut output),
+        #[cfg(not(target_family = "wasm"))]
+        Command::Host(command) => command.run(&mut output),
+        #[cfg(not(target_family = "wasm"))]
         Command::Serve(arguments) => {
             // The output locks the stream to which other threads log.
             drop(output);
-            match serve::run(arguments) {
+            match host::serve::run(arguments) {
                 // No flush: log lines without a reader must not delay the exit.
-                Ok(status) => return status.into(),
+                Ok(status) => return status,
                 Err(error) => {
                     output = Output::standard();
                     Err(error)
@@ -135,7 +122,8 @@ pub fn run() -> ExitCode {
 
 /// The arguments of the process; `None` after writing completions, if they were requested.
 fn arguments(program: Program) -> Result<Option<Arguments>, clap::Error> {
-    if completions::answer_shell()? {
+    #[cfg(not(target_family = "wasm"))]
+    if host::completions::answer_shell()? {
         return Ok(None);
     }
     let mut command = program.command();
@@ -146,15 +134,15 @@ fn arguments(program: Program) -> Result<Option<Arguments>, clap::Error> {
     Arguments::from_arg_matches(&matches).map(Some).map_err(|error| error.format(&mut command))
 }
 
-fn finish(result: anyhow::Result<ExitStatus>, mut output: Output) -> ExitCode {
+fn finish(result: anyhow::Result<ExitStatus>, mut output: Output) -> ExitStatus {
     let result = result.and_then(|status| output.flush().map(|()| status));
     match result {
-        Ok(status) => status.into(),
+        Ok(status) => status,
         // The reader of the output has closed it.
-        Err(error) if output::is_broken_pipe(&error) => ExitStatus::Done.into(),
+        Err(error) if output::is_broken_pipe(&error) => ExitStatus::Done,
         Err(error) => {
             output.error(&error);
-            ExitStatus::Bad.into()
+            ExitStatus::Bad
         }
     }
 }

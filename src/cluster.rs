@@ -9,6 +9,7 @@
 //!   one that it read; after a conflict, it reads the object again.
 
 mod api;
+mod asked;
 mod certificate;
 mod dry_run;
 mod events;
@@ -24,13 +25,12 @@ mod secret;
 
 use anyhow::Context;
 
+pub(crate) use asked::{ClusterObjects, Selection};
 pub(crate) use events::Events;
 pub(crate) use installation::{examine, try_pending};
-pub(crate) use logs::{Selection, read as read_logs};
+pub(crate) use logs::read as read_logs;
 pub use node_watch::NodeWatch;
-pub(crate) use node_watch::{
-    ClusterObjects, OtherWatch, WatchState, Watched, WatchedKind, objects_of_cluster,
-};
+pub(crate) use node_watch::{OtherWatch, WatchState, Watched, WatchedKind, objects_of_cluster};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub use rotation::Durations;

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: fabric_allocator::Allocator = fabric_allocator::Allocator;
 
 fn main() -> ExitCode {
-    fabric_injector::cli::run()
+    fabric_injector::cli::run().code().into()
 }

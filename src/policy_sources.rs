@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::builtin;
@@ -63,7 +65,7 @@ pub(crate) struct RawPolicies {
 /// Policies that are compiled, and the sources of their values.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) policies: PolicySet,
+    pub(crate) policies: Arc<PolicySet>,
     pub(crate) values: Option<Values>,
     /// The options `--set` by the name of their parameter.
     pub(crate) sets: BTreeMap<String, String>,
@@ -105,7 +107,7 @@ impl PolicySources {
     /// [`Self::load`] with the values file and the options, for messages about the source of a value.
     pub(crate) fn load_with_origins(&self) -> anyhow::Result<Loaded> {
         let raw = self.read_once()?;
-        let policies = raw.compile()?;
+        let policies = raw.compile_once()?;
         let values = raw.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let provider = policies.policies().first().map(|policy| policy.definition().provider.as_str());
         let name = |key: &str| without_provider(key, provider.unwrap_or_default()).to_owned();
@@ -152,6 +154,20 @@ impl RawPolicies {
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
         self.compile_within(&Work::of_loading())
+    }
+
+    /// Compiles all policies, unless they are those of the last command: a page runs one for each change of a manifest.
+    pub(crate) fn compile_once(&self) -> anyhow::Result<Arc<PolicySet>> {
+        static LAST: Mutex<Option<(RawPolicies, Arc<PolicySet>)>> = Mutex::new(None);
+        let mut last = LAST.lock();
+        if let Some((raw, policies)) = &*last
+            && raw == self
+        {
+            return Ok(Arc::clone(policies));
+        }
+        let policies = Arc::new(self.compile()?);
+        *last = Some((self.clone(), Arc::clone(&policies)));
+        Ok(policies)
     }
 
     /// Compiles all policies, unless this work is stopped.

@@ -55,7 +55,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let by_nodes = arguments.nodes.are_given() || arguments.policies.are_empty();
     let sources = PolicySources { by_nodes, ..arguments.policies.clone() }.read_once()?;
-    let policies = sources.compile()?;
+    let policies = sources.compile_once()?;
     let fail_on = arguments.findings.fail_on.given();
     let of_policies = policies
         .policies()

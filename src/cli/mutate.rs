@@ -6,9 +6,8 @@ mod list;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::sync::Arc;
 
 use anyhow::ensure;
 use clap::Args;
@@ -25,6 +24,7 @@ use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
 use super::object_files::ObjectsOfInput;
 use super::output::{self, Output};
+use super::parallel;
 use super::parse::namespace;
 use super::render::{Before, Format};
 use super::report::Failure;
@@ -121,14 +121,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 
 /// Loads the policies, with remarks about other files, and the nodes and claims, and fails for options that do not fit them or
 /// each other.
-fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<ClusterObjects>)> {
+fn load(arguments: &Arguments) -> anyhow::Result<(Arc<PolicySet>, Vec<String>, Option<ClusterObjects>)> {
     ensure!(
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
     );
     let by_nodes = arguments.nodes.are_given();
     let sources = PolicySources { by_nodes, ..arguments.policies.clone() }.read_once()?;
-    let policies = sources.compile()?;
+    let policies = sources.compile_once()?;
     arguments.exit_policy.validate(&policies)?;
     ensure!(
         !arguments.assume_annotated || !policies.triggers().is_empty(),
@@ -289,27 +289,11 @@ impl Documents<'_> {
         let Self { arguments, policies, .. } = *self;
         let wanted = Wanted { objects: self.objects.known.as_ref(), ..self.wanted };
         let source = Source { arguments, policies, wanted, file };
-        let work = |(at, raw): (usize, &RawDocument)| {
+        let numbered: Vec<(usize, &RawDocument)> = batch.iter().enumerate().collect();
+        // A thread costs about as much as a few documents.
+        parallel::map(&numbered, 16, |(at, raw)| {
             let number = before + at + 1;
             list::process(source, number, raw).unwrap_or_else(|| document::process(source, number, raw))
-        };
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        // A thread costs about as much as a few documents.
-        let share = batch.len().div_ceil(threads).max(16);
-        if batch.len() <= share {
-            return batch.iter().enumerate().map(work).collect();
-        }
-        let numbered: Vec<(usize, &RawDocument)> = batch.iter().enumerate().collect();
-        let work = &work;
-        thread::scope(|scope| {
-            let workers: Vec<_> = numbered
-                .chunks(share)
-                .map(|share| scope.spawn(move || share.iter().copied().map(work).collect::<Vec<_>>()))
-                .collect();
-            workers
-                .into_iter()
-                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
         })
     }
 

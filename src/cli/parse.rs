@@ -1,8 +1,7 @@
 //! The parsers of option values.
 
 use std::net::{IpAddr, SocketAddr};
-
-use tokio::time::Duration;
+use std::time::Duration;
 
 use fabric_policy::objects::ObjectKind;
 

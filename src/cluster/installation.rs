@@ -27,9 +27,10 @@ use fabric_tools::inspection::{
 };
 
 use super::api::{FORBIDDEN, answer, client_of, unread_of_status};
+use super::asked::ClusterObjects;
 use super::certificate::check;
 use super::dry_run::dry_run;
-use super::node_watch::{ClusterObjects, list_objects};
+use super::node_watch::list_objects;
 use super::running_pods::{self, PENDING, RUNNING};
 
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";

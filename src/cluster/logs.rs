@@ -13,6 +13,7 @@ use tokio::time::{Duration, Instant, interval};
 use fabric_nccl::{Diagnosis, Log, Signatures, Verdict};
 
 use super::api::{cause, client_to_stream};
+use super::asked::Selection;
 use super::evidence::{self, Job};
 
 /// The limit on logs that are read at once.
@@ -23,21 +24,6 @@ const LONGEST_PIECE: u64 = 64 << 10;
 const SETTLED: Duration = Duration::from_secs(20);
 /// How often `--follow` reads the counters of the adapters while there is no verdict.
 const COUNTING: Duration = Duration::from_mins(1);
-
-/// The pods whose logs are read.
-#[derive(Debug)]
-pub(crate) struct Selection<'a> {
-    pub(crate) context: Option<&'a str>,
-    /// That of the kubeconfig if `None`.
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) pods: &'a [String],
-    pub(crate) selector: Option<&'a str>,
-    pub(crate) job: Option<&'a str>,
-    /// Keeps reading until there is a verdict.
-    pub(crate) follow: bool,
-    /// Runs a script in the pods whose logs do not show the network.
-    pub(crate) exec: bool,
-}
 
 /// Reads the pods and their logs. Returns the failures.
 pub(crate) async fn read(

@@ -17,10 +17,10 @@ use kube::{Api, Client};
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
 use fabric_policy::PodContext;
-use fabric_policy::nodes::Nodes;
-use fabric_policy::objects::{KnownObjects, ObjectApi, ObjectKind};
+use fabric_policy::objects::{ObjectApi, ObjectKind};
 
 use super::api::{FORBIDDEN, cause, client, client_of, no_answer, unread_of_status};
+use super::asked::ClusterObjects;
 use known::Known;
 pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
@@ -184,16 +184,6 @@ fn next_delay(backoff: &mut DefaultBackoff) -> Duration {
 /// The objects of the cluster of a context or of the kubeconfig, else of the pod.
 pub(crate) async fn objects_of_cluster(context: Option<&str>) -> anyhow::Result<ClusterObjects> {
     list_objects(&client_of(context).await?, &ObjectKind::all().collect::<Vec<_>>()).await
-}
-
-/// The nodes of a cluster, and the objects that pods name.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ClusterObjects {
-    pub(crate) nodes: Arc<Nodes>,
-    /// `None` if nothing was asked about them.
-    pub(crate) objects: Option<Arc<KnownObjects>>,
-    /// The objects that cannot be read, each with the reason. Names decide in their place.
-    pub(crate) unread: Vec<String>,
 }
 
 impl ClusterObjects {

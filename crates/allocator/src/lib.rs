@@ -6,7 +6,10 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-use mimalloc::MiMalloc;
+#[cfg(not(target_family = "wasm"))]
+use mimalloc::MiMalloc as Inner;
+#[cfg(target_family = "wasm")]
+use std::alloc::System as Inner;
 
 thread_local! {
     // With a constant and without a destructor: neither the first use nor the end of a thread allocates.
@@ -37,24 +40,24 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        unsafe { MiMalloc.alloc(layout) }
+        unsafe { Inner.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        unsafe { Inner.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
-        unsafe { MiMalloc.realloc(pointer, layout, size) }
+        unsafe { Inner.realloc(pointer, layout, size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(layout.size(), 0);
-        unsafe { MiMalloc.dealloc(pointer, layout) }
+        unsafe { Inner.dealloc(pointer, layout) }
     }
 }

@@ -125,6 +125,21 @@ impl std::fmt::Debug for Bindings<'_, '_> {
 const MAX_LENGTH: usize = 4_096;
 /// The deepest expression: `a + b + c` has three levels.
 const MAX_DEPTH: usize = 100;
+/// The most brackets around a part. The parser needs 10 KiB of the stack for each, and a browser has 1 MiB.
+const MAX_NESTED: usize = 64;
+
+/// The most brackets that are open at a time, those in strings included.
+fn nested_brackets(source: &str) -> usize {
+    let change = |open: &mut usize, byte: u8| {
+        match byte {
+            b'(' | b'[' | b'{' => *open += 1,
+            b')' | b']' | b'}' => *open = open.saturating_sub(1),
+            _ => {}
+        }
+        Some(*open)
+    };
+    source.bytes().scan(0, change).max().unwrap_or_default()
+}
 
 impl Expression {
     /// Compiles CEL and finds the values that it reads.
@@ -137,6 +152,12 @@ impl Expression {
         }
         if source.len() > MAX_LENGTH {
             return Err(whole(format!("an expression has {} bytes, more than {MAX_LENGTH}", source.len())));
+        }
+        let nested = nested_brackets(source);
+        if nested > MAX_NESTED {
+            return Err(too_deep(format!(
+                "an expression has {nested} nested brackets, more than {MAX_NESTED}"
+            )));
         }
         let program = ENV.compile(source).map_err(|errors| {
             // The listener of the parser ends it with an error that has only the form for programmers.
@@ -335,8 +356,9 @@ mod tests {
         {
             for levels in [97, 200, 500] {
                 let message = error(&format!("{}1{}", before.repeat(levels), after.repeat(levels)));
-                let is_known =
-                    ["too many levels", "bytes, more than"].iter().any(|known| message.contains(known));
+                let is_known = ["too many levels", "bytes, more than", "nested brackets, more than 64"]
+                    .iter()
+                    .any(|known| message.contains(known));
                 assert!(is_known, "{before} {message}");
             }
         }
@@ -360,7 +382,7 @@ mod tests {
             (0..48).fold("[1]".to_owned(), |list, level| format!("[{list}].map(x{level}, x{level})"));
         for (source, has_value) in [
             ("1+".repeat(98) + "1 > 0", true),
-            ("-(".repeat(90) + "1" + &")".repeat(90), true),
+            ("-(".repeat(64) + "1" + &")".repeat(64), true),
             (nested, true),
             (format!("[{}].map(x, x)", "1+".repeat(90) + "1"), true),
             ("1+".repeat(101) + "1", false),

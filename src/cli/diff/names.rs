@@ -5,7 +5,6 @@
 //! above it.
 
 use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
@@ -39,7 +38,7 @@ impl Names {
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let below = target.strip_prefix(&self.root).unwrap_or(&target);
         let name: PathBuf = below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-        let name = name.as_os_str().as_bytes().to_vec();
+        let name = name.as_os_str().as_encoded_bytes().to_vec();
         self.named.insert(target).then_some(name)
     }
 

@@ -4,7 +4,6 @@ mod files;
 mod output;
 
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -17,6 +16,7 @@ use fabric_yaml::{Comment, Edited};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
+use super::super::parallel;
 use super::formats;
 
 use files::{LoadedFile, Tests};
@@ -174,16 +174,10 @@ struct Results {
     coverage: Coverage,
 }
 
-/// Runs the cases, each file on a thread of its own.
+/// Runs the cases of several files at the same time.
 fn run_all(tests: &Tests, arguments: &Arguments) -> anyhow::Result<Results> {
     let filter = arguments.filter.as_deref();
-    let of_each: Vec<anyhow::Result<_>> = thread::scope(|scope| {
-        let threads: Vec<_> = tests.files.iter().map(|file| scope.spawn(|| run_file(file, filter))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    });
+    let of_each = parallel::map(&tests.files, 1, |file| run_file(file, filter));
     let mut results = Results { of_files: Vec::new(), coverage: Coverage::default() };
     for result in of_each {
         let (of_file, coverage) = result?;

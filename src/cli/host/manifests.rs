@@ -11,10 +11,10 @@ use fabric_policy::Definition;
 use fabric_tools::manifests::{GuardAction, Installation};
 use fabric_yaml as yaml;
 
-use super::ExitStatus;
-use super::output::Output;
-use super::parse::namespace;
 use super::serve::ModeArgument;
+use crate::cli::ExitStatus;
+use crate::cli::output::Output;
+use crate::cli::parse::namespace;
 
 /// Print the objects that install the webhook without Helm and kustomize
 ///
@@ -23,7 +23,7 @@ use super::serve::ModeArgument;
 /// choice.
 #[derive(Debug, Args)]
 #[command(after_long_help = "To install: fabric-injector manifests --image IMAGE | kubectl apply -f -")]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     policies: PolicySources,
     /// The namespace of the installation, whose pods are not injected; the output includes the default namespace;

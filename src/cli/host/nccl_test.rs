@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::builtin;
 
-use super::ExitStatus;
-use super::output::Output;
-use super::parse::{annotation, namespace, number, valid};
+use crate::cli::ExitStatus;
+use crate::cli::output::Output;
+use crate::cli::parse::{annotation, namespace, number, valid};
 
-const TEMPLATE: &str = include_str!("../../signatures/nccl-test.yaml");
-const SCRIPT: &str = include_str!("../../signatures/nccl-test.sh");
+const TEMPLATE: &str = include_str!("../../../signatures/nccl-test.yaml");
+const SCRIPT: &str = include_str!("../../../signatures/nccl-test.sh");
 /// The smallest message of the script, in bytes.
 const SMALLEST: u64 = 8 << 20;
 /// The type of the key, and its curve, as OpenSSH calls them (RFC 5656).
@@ -28,7 +28,7 @@ const CURVE: &str = "nistp256";
 #[command(after_long_help = "To run: fabric-injector nccl-test --nodes 2 | kubectl apply -f -\n\n\
     The pods are annotated, so that the webhook injects them. Where there is no webhook, inject the output: \
     fabric-injector nccl-test --nodes 2 | fabric-injector mutate --policy NAME | kubectl apply -f -")]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The number of nodes
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = number::<u32>(2, 1000))]
     nodes: u32,

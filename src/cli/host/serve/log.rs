@@ -10,8 +10,8 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::telemetry::logs;
 
-use super::super::output;
 use super::arguments::Arguments;
+use crate::cli::output;
 
 /// How long the program waits for the reader of the log when it ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(1_500);

@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::cluster::{block_on, examine};
 use fabric_tools::inspection::{Line, Probe, Status, checks};
 
-use super::ExitStatus;
-use super::fail_on::FailOnArguments;
-use super::output::{Format, Output};
-use super::parse::{annotation, namespace, object_name};
+use crate::cli::ExitStatus;
+use crate::cli::fail_on::FailOnArguments;
+use crate::cli::output::{Format, Output};
+use crate::cli::parse::{annotation, namespace, object_name};
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 const VERSION: u32 = 1;
@@ -26,7 +26,7 @@ const VERSION: u32 = 1;
     Exit status: 0 no check fails; 1 a check fails, or a warning counts by `--fail-on`, whose codes are the names of checks; \
     2 bad usage, or the API server could not be reached."
 )]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The name of the release, or of its objects [default: the only one in the cluster]
     #[arg(long, value_name = "RELEASE", value_parser = object_name)]
     name: Option<String>,

@@ -7,7 +7,7 @@ use tokio::time::Duration;
 use crate::cluster::Durations;
 use crate::cluster::Options;
 
-use super::parse::{object_name, positive_duration};
+use crate::cli::parse::{object_name, positive_duration};
 
 /// The longest duration, a century: some clients parse years of four digits only.
 const LONGEST: Duration = Duration::from_hours(24 * 36_500);

@@ -14,9 +14,9 @@ use crate::authority::Authority;
 use crate::files::{read_bounded, uninterrupted};
 use crate::pem;
 
-use super::ExitStatus;
-use super::output::Output;
-use super::parse::{dns_name, ip, number};
+use crate::cli::ExitStatus;
+use crate::cli::output::Output;
+use crate::cli::parse::{dns_name, ip, number};
 
 /// Create a CA and a serving certificate without cert-manager
 ///
@@ -24,7 +24,7 @@ use super::parse::{dns_name, ip, number};
 /// webhook configuration stays the same.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("names").args(["dns", "ip"]).required(true).multiple(true))]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The directory to write to
     #[arg(value_name = "DIR")]
     folder: PathBuf,

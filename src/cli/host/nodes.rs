@@ -14,9 +14,9 @@ use fabric_tools::pools::{Pool, pools};
 use fabric_workloads::advice::claims_without_devices;
 use fabric_yaml::counted;
 
-use super::ExitStatus;
-use super::node_options::NodeArguments;
-use super::output::{Format, Output};
+use crate::cli::ExitStatus;
+use crate::cli::node_options::NodeArguments;
+use crate::cli::output::{Format, Output};
 
 /// Show the pools of a cluster: their machines, GPUs and devices, the result for a pod there, and problems
 ///
@@ -26,7 +26,7 @@ use super::output::{Format, Output};
 #[command(
     after_long_help = "Exit status: 0 nothing is wrong; 1 a pool has a problem; 2 bad usage, input or policy."
 )]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The nodes: the output of `kubectl get nodes -o json` or `-o yaml`, or `-` for standard input [default: those of
     /// the cluster of `KUBECONFIG` or `~/.kube/config`]
     #[arg(short = 'f', long = "filename", value_name = "FILE|-")]

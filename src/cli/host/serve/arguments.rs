@@ -12,7 +12,7 @@ use fabric_engine::admission::Mode;
 use fabric_policy::objects::ObjectKind;
 
 use super::super::cluster::ClusterArguments;
-use super::super::parse::{address, duration, number, object_kind, positive_duration};
+use crate::cli::parse::{address, duration, number, object_kind, positive_duration};
 
 /// The default for concurrent connections.
 const MAX_CONNECTIONS: usize = 1_024;

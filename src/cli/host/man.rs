@@ -7,13 +7,13 @@ use anyhow::Context;
 use clap::Args;
 use clap_mangen::{Man, generate_to};
 
-use super::ExitStatus;
-use super::output::Output;
-use super::program::Program;
+use crate::cli::ExitStatus;
+use crate::cli::output::Output;
+use crate::cli::program::Program;
 
 /// Print the manual page, or write that of each command
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The folder to write a page for each command to, such as `fabric-injector-mutate.1`
     #[arg(long = "dir", value_name = "DIR")]
     folder: Option<PathBuf>,

@@ -17,9 +17,9 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::builtin;
 
-use super::ExitStatus;
-use super::output::Output;
-use super::program::Program;
+use crate::cli::ExitStatus;
+use crate::cli::output::Output;
+use crate::cli::program::Program;
 
 /// The variable that requests candidates, with the name of the shell as its value.
 const VARIABLE: &str = "FABRIC_INJECTOR_COMPLETE";
@@ -27,7 +27,7 @@ const NAME: &str = "fabric-injector";
 
 /// Print the script with which a shell completes the arguments of this program
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     shell: Shell,
 }
 
@@ -41,13 +41,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 }
 
 /// Writes candidates if the script of a shell requests them; false if it does not.
-pub(super) fn answer_shell() -> clap::error::Result<bool> {
+pub(crate) fn answer_shell() -> clap::error::Result<bool> {
     let factory = || with_candidates(Program::Own.command());
     CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(env::args_os(), current_folder().as_deref())
 }
 
 /// Writes candidates in the form that kubectl reads: one per line, and a number for how to show them.
-pub(super) fn answer_kubectl(output: &mut Output) -> anyhow::Result<()> {
+pub(crate) fn answer_kubectl(output: &mut Output) -> anyhow::Result<()> {
     const NO_SPACE: u8 = 2;
     const NO_FILES: u8 = 4;
     let words: Vec<OsString> = [NAME.into()].into_iter().chain(env::args_os().skip(1)).collect();

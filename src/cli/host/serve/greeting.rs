@@ -3,7 +3,7 @@
 use crate::server::Server;
 use fabric_engine::admission::sample_review;
 
-use super::super::output::Output;
+use crate::cli::output::Output;
 
 /// Prints the CA and the commands.
 pub(super) fn print(server: &Server, ca: &str) -> anyhow::Result<()> {

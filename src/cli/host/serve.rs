@@ -15,15 +15,16 @@ use crate::telemetry::traces;
 use fabric_policy::objects::ObjectKind;
 use fabric_policy::work::Work;
 
-use super::ExitStatus;
+use crate::cli::ExitStatus;
 use configuration::Configuration;
 
-pub(super) use arguments::{Arguments, ModeArgument};
+pub(crate) use arguments::Arguments;
+pub(super) use arguments::ModeArgument;
 
 /// Threads that read files and look up names.
 const BLOCKING_THREADS: usize = 4;
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let (log, installed) = log::Log::install(arguments)?;
     let result = installed.and_then(|()| run_until_end(arguments));
     match result {
