@@ -234,7 +234,7 @@ fn without_policy(finding: Finding) -> Finding {
     if finding.code != "nodes_unknown" {
         return finding;
     }
-    let place = finding.message.split(": refused: ").next().unwrap_or_default();
+    let place = finding.message.split(": not injected: ").next().unwrap_or_default();
     let message = format!(
         "{place}: requests the fabric; name the policy (`--policy`) or the nodes (`--nodes`) to see what it gets"
     );

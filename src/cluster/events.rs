@@ -38,9 +38,11 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `count`
+    /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `tell`
     /// gets the result of each.
-    pub(crate) async fn start(count: impl Fn(&'static str) + Send + 'static) -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn start(
+        tell: impl Fn(Result<bool, String>) + Send + 'static,
+    ) -> anyhow::Result<Arc<Self>> {
         let client = client().await?;
         let events = Arc::<Self>::default();
         let queue = Arc::clone(&events);
@@ -53,10 +55,9 @@ impl Events {
                 };
                 for (code, text) in warnings {
                     let event = event(&owner, &code, &text, SystemTime::now());
-                    if is_new(&mut known, &event)
-                        && let Some(result) = create(&client, &event).await
-                    {
-                        count(result);
+                    if is_new(&mut known, &event) {
+                        let result = create(&client, &event).await;
+                        tell(result);
                     }
                 }
             }
@@ -127,20 +128,18 @@ fn event(owner: &Value, code: &str, text: &str, now: SystemTime) -> Value {
     })
 }
 
-/// The result; none if another replica has created the event.
-async fn create(client: &Client, event: &Value) -> Option<&'static str> {
+/// Creates an event. Returns whether it is new: another replica may have created it.
+async fn create(client: &Client, event: &Value) -> Result<bool, String> {
     let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default();
     let events: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Event>(&()));
-    let object = serde_json::from_value(event.clone()).ok()?;
-    let error = match timeout(REQUEST_TIMEOUT, events.create(&PostParams::default(), &object)).await {
-        Ok(Ok(_)) => return Some("created"),
-        Ok(Err(Error::Api(status))) if status.code == 409 => return None,
-        Ok(Err(error)) => cause(&error),
-        Err(_) => "the API server did not answer in time".to_owned(),
-    };
-    tracing::debug!(error, "an event cannot be created");
-    Some("failed")
+    let object = serde_json::from_value(event.clone()).map_err(|error| error.to_string())?;
+    match timeout(REQUEST_TIMEOUT, events.create(&PostParams::default(), &object)).await {
+        Ok(Ok(_)) => Ok(true),
+        Ok(Err(Error::Api(status))) if status.code == 409 => Ok(false),
+        Ok(Err(error)) => Err(cause(&error)),
+        Err(_) => Err("the API server did not answer in time".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub(crate) async fn examine(
     let policies = reader.policies().await.map_err(unread);
     let advice = reader.advice().await;
     let certificate = reader.certificate(advice.as_ref().ok()).await;
-    let workloads = reader.workloads(&namespaces, &policies, &objects).await;
+    let workloads = reader.workloads(&namespaces, &advice, &policies, &objects).await;
     let nodes = objects.map(|objects| objects.nodes);
     let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
     let facts = Facts {
@@ -95,7 +95,7 @@ pub(crate) async fn try_pending(
 ) -> anyhow::Result<Refused> {
     let (client, nothing) = (client_of(context).await?, Ok(Value::Null));
     let release = Release::find(&nothing, &nothing, None);
-    let begin = || Workloads::new(policies, objects.context(), &release, &nothing);
+    let begin = || Workloads::new(policies, objects.context(), &release, &nothing, &nothing);
     let read = running_pods::read(&client, PENDING, begin, Workloads::page).await;
     Ok(read.map(Workloads::finish)?)
 }
@@ -299,6 +299,7 @@ impl Reader<'_> {
     async fn workloads(
         &self,
         namespaces: &Read,
+        advice: &Read,
         policies: &Read<PolicySet>,
         objects: &Read<ClusterObjects>,
     ) -> anyhow::Result<Refused> {
@@ -308,7 +309,7 @@ impl Reader<'_> {
             Err(_) => PodContext::default(),
             Ok(objects) => objects.context(),
         };
-        let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
+        let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces, advice);
         let read = running_pods::read(self.client, RUNNING, begin, Workloads::page).await;
         Ok(read.map(Workloads::finish)?)
     }

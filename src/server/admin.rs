@@ -13,7 +13,7 @@ use fabric_policy::{Override, Policy};
 use fabric_yaml::escape;
 
 use super::nodes;
-use super::readiness::{CONDITIONS, REGISTRATION};
+use super::readiness::{CONDITIONS, EVENTS, REGISTRATION};
 use super::review::QueryPairs;
 use super::state::AppState;
 
@@ -60,6 +60,7 @@ pub(super) async fn ready(
     for (what, failure) in state.readiness.failures() {
         let meaning = match what {
             REGISTRATION => "cannot be reconciled, it stays as it is",
+            EVENTS => "the last one cannot be created",
             CONDITIONS => "the registered ones differ from those of the policies in use",
             _ => "the last reload failed, the previous version is in use",
         };

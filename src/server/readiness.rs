@@ -13,6 +13,8 @@ use crate::telemetry::Reloaded;
 
 /// The name of the reconciliation in `/readyz`.
 pub(super) const REGISTRATION: &str = "registration";
+/// The name of the Events in `/readyz`.
+pub(super) const EVENTS: &str = "events";
 /// The name of the registered conditions in `/readyz`.
 pub(super) const CONDITIONS: &str = "conditions";
 /// Readiness ends this long before the certificate expires.
@@ -24,7 +26,7 @@ pub(super) struct Readiness {
     listening: AtomicBool,
     stopping: AtomicBool,
     validity: ArcSwapOption<Validity>,
-    /// The errors of reloads and of the reconciliation, until they succeed.
+    /// The errors of reloads, of the reconciliation and of Events, until they succeed.
     failures: Mutex<BTreeMap<&'static str, String>>,
     /// The starts of the current reloads.
     loading: Mutex<BTreeMap<&'static str, SystemTime>>,
@@ -81,7 +83,7 @@ impl Readiness {
         before != failure
     }
 
-    /// Records the failure of a reload or a reconciliation, or that there is none, and returns the one before.
+    /// Records the failure of a reload, a reconciliation or an Event, or that there is none, and returns the one before.
     pub(super) fn failure(&self, what: &'static str, failure: Option<String>) -> Option<String> {
         let mut failures = self.failures.lock();
         match failure {
@@ -110,7 +112,7 @@ impl Readiness {
         ]
     }
 
-    /// The errors of reloads and of the reconciliation. They do not affect readiness, because the previous version is
+    /// The errors of reloads, of the reconciliation and of Events. They do not affect readiness, because the previous version is
     /// still in use.
     pub(super) fn failures(&self) -> BTreeMap<&'static str, String> {
         self.failures.lock().clone()

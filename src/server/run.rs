@@ -106,8 +106,8 @@ impl Server {
         certificate_in_use(&state, validity);
         let _ = state.sources.set(config.policy_sources.clone());
         if config.events {
-            let metrics = Arc::clone(&state.metrics);
-            let _ = state.events.set(Events::start(move |result| metrics.events.count(result)).await?);
+            let told = Arc::clone(&state);
+            let _ = state.events.set(Events::start(move |result| told.event(result)).await?);
         }
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;

@@ -18,7 +18,7 @@ use super::last_change::Change;
 use super::limits::Limits;
 use super::memory::Memory;
 use super::queue::EvaluationQueue;
-use super::readiness::Readiness;
+use super::readiness::{EVENTS, Readiness};
 
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct AppState {
@@ -82,6 +82,21 @@ impl AppState {
     #[must_use]
     pub fn with_evaluate(self, evaluate: Box<Evaluate>) -> Self {
         Self { evaluate, ..self }
+    }
+
+    /// Records whether an Event is new, or why it cannot be created. The first of failures is logged.
+    pub(super) fn event(&self, result: Result<bool, String>) {
+        match result {
+            Ok(true) => self.metrics.events.count("created"),
+            Ok(false) => {}
+            Err(_) => self.metrics.events.count("failed"),
+        }
+        let error = result.err();
+        if self.readiness.failure(EVENTS, error.clone()).is_none()
+            && let Some(error) = error
+        {
+            tracing::warn!(error, "an event cannot be created");
+        }
     }
 
     /// The metrics of this server.

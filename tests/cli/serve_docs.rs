@@ -167,6 +167,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("MAX_CONFLICTS: u32 = 20", None, ""),
     ("COMPARISON: Duration = Duration::from_secs(3)", None, ""),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
+    ("EVENTS: &str = \"events\"", None, "failed reconciliations, Events that fail"),
     (
         "CONDITIONS: &str = \"conditions\"",
         None,

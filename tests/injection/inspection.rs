@@ -239,6 +239,9 @@ fn faults_of_the_release_are_reported() {
     reported("release", Fail, "0 of 2 replicas", &[], |facts| {
         facts.deployments.as_mut().unwrap()["items"][0]["status"] = json!({});
     });
+    reported("release", Fail, "is scaled to 0: no server runs\n`kubectl scale deployment", &[], |facts| {
+        facts.deployments.as_mut().unwrap()["items"][0]["spec"]["replicas"] = json!(0);
+    });
     reported("release", Warn, "1 of 2 replicas", &[], |facts| {
         facts.deployments.as_mut().unwrap()["items"][0]["status"]["readyReplicas"] = json!(1);
     });

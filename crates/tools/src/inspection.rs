@@ -56,7 +56,7 @@ impl<T: Into<String>> From<T> for Unread {
 }
 
 /// The outcome of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
@@ -153,6 +153,9 @@ const EXAMINATIONS: [(&str, Check); 19] = [
     ("not-injected", workloads::uninjected),
     ("objects", objects::absent),
 ];
+
+/// The checks that say why the servers get no pod, and none with a fault of the pod.
+const CAUSES: [&str; 5] = ["release", "webhook", "endpoints", "certificate", "servers"];
 
 /// The names of all checks.
 pub fn checks() -> impl Iterator<Item = &'static str> {
@@ -278,6 +281,14 @@ impl<'f> Seen<'f> {
     /// Name and namespace of the Service that the API server calls.
     fn service(&self) -> Result<(&'f str, &'f str), Finding> {
         self.release.service().ok_or_else(|| missing(&self.facts.webhooks, "the Service", "webhook"))
+    }
+
+    /// What to see first about a pod that is not injected: the checks that fail for a reason of their own.
+    fn causes(&self) -> Option<String> {
+        let of_causes = EXAMINATIONS.iter().filter(|(check, _)| CAUSES.contains(check));
+        let failed = of_causes.filter(|(_, examine)| matches!(examine(self), Ok((Status::Fail, ..))));
+        let failed: Vec<&str> = failed.map(|(check, _)| *check).collect();
+        (!failed.is_empty()).then(|| format!("correct what {} reports", names(failed)))
     }
 
     /// The policies that inject pods in this cluster: where the nodes choose the provider, those of the dry runs.

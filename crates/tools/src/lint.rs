@@ -75,7 +75,11 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             let added = template.added.join("; ");
             add(Level::Note, INJECTED, format!("{policy} injects these pods{colon}{added}"));
         }
-        Outcome::Refused { reason } => add(Level::Error, reason.code(), format!("refused: {reason}")),
+        // After a fault, an operator may let pods run.
+        Outcome::Refused { reason } => {
+            let what = if reason.is_fault() { "not injected" } else { "refused" };
+            add(Level::Error, reason.code(), format!("{what}: {reason}"));
+        }
         Outcome::Unchanged { reason: Reason::MalformedPod { path, seen, .. }, .. }
             if is_placeholder(seen) =>
         {

@@ -8,6 +8,7 @@ use tempfile::NamedTempFile;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
 
+use super::node_watch::take_binding_of;
 use super::outages::scale;
 use super::values;
 use crate::api::collection;
@@ -293,7 +294,29 @@ pub(super) async fn the_job_of_a_pod_gets_an_event(cluster: &Cluster) {
     assert_eq!(events[0]["regarding"]["uid"], job["metadata"]["uid"]);
     assert_eq!(cluster.metric("fabric_injector_events_total{result=\"created\"}").await, 1);
     assert_eq!(cluster.metric("fabric_injector_events_total{result=\"failed\"}").await, 0);
+    without_the_right(cluster, &namespace).await;
     cluster.remove(&namespace).await;
+}
+
+/// Servers that may not create Events say so, and so does `check`, until they may again.
+async fn without_the_right(cluster: &Cluster, namespace: &str) {
+    let binding = take_binding_of(cluster, "events").await;
+    cluster.api.create(&job(namespace, "untold", 1, &template(true, "p99.metal"))).await.ok();
+    let events = "[!]events: the last one cannot be created";
+    let told = async || outcome(&mut cluster.program(&["check"])).await.1;
+    eventually("a server says that it cannot create Events", async || told().await.contains(events)).await;
+    let said = told().await;
+    assert!(
+        said.contains("warn  servers") && said.contains("compare the ClusterRole of the release"),
+        "{said}"
+    );
+    cluster.api.create(&binding).await.ok();
+    eventually("the servers create Events", async || {
+        let name = format!("told-{}", fastrand::u32(..));
+        cluster.api.create(&job(namespace, &name, 4, &template(true, "p99.metal"))).await.ok();
+        !told().await.contains(events)
+    })
+    .await;
 }
 
 /// A Job of which nothing is to be said.

@@ -205,7 +205,7 @@ async fn unscheduled(cluster: &Cluster) {
 async fn servers(cluster: &Cluster) {
     scale(cluster, 0).await;
     let stopped = [
-        ("release", "fail", "has 0 of 0 replicas ready"),
+        ("release", "fail", "is scaled to 0"),
         ("endpoints", "fail", "the Service `fabric-injector/fabric-injector` has no ready replica"),
         ("policies", "warn", "no server runs: see the line `release`"),
         ("servers", "warn", "no server runs: see the line `release`"),

@@ -81,6 +81,20 @@ fn what_any_server_reports_is_reported_with_its_name() {
             facts.servers[0].ready = Ok(format!("{failed}\nready\n"));
         });
     }
+    // A missing right fails all watches of all servers.
+    let watch = |name: &str| format!("[!]{name}: the watch failed\n    forbidden\n");
+    let all: String = ["nodes", "resource-slices", "resource-claims", "device-classes"].map(watch).concat();
+    let shown: String = ["nodes", "resource-slices", "resource-claims"].map(watch).concat();
+    let wanted =
+        format!("each of `server-0`, `server-1` reports\n{shown}and 1 more\ncorrect what the lines name");
+    reported("servers", Fail, &wanted, &[], |facts| {
+        facts.servers.iter_mut().for_each(|server| server.ready = Ok(format!("{all}ready\n")));
+    });
+    let events = "`server-0` reports\n[!]events: the last one cannot be created\n    forbidden\ncompare the ClusterRole";
+    reported("servers", Warn, events, &[], |facts| {
+        let told = "[!]events: the last one cannot be created\n    forbidden\nready\n";
+        facts.servers[0].ready = Ok(told.to_owned());
+    });
     // A tenant has too much. The pods of others get what they should.
     let full = "[!]claims: 1 namespace with too many resourceclaimtemplates, such as `full`: names decide about claims beyond the bound";
     let told = format!("`server-0` reports\n{full}\ndelete the objects");

@@ -51,9 +51,12 @@ fn tried(policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refu
 }
 
 fn tried_in(cluster: PodContext, policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refused {
-    let facts = Facts { namespaces: Ok(list(namespaces)), ..healthy() };
+    tried_by(&Facts { namespaces: Ok(list(namespaces)), ..healthy() }, cluster, policies, pages)
+}
+
+fn tried_by(facts: &Facts, cluster: PodContext, policies: &PolicySet, pages: &[&[Value]]) -> Refused {
     let release = Release::find(&facts.webhooks, &facts.deployments, None);
-    let mut workloads = Workloads::new(policies, cluster, &release, &facts.namespaces);
+    let mut workloads = Workloads::new(policies, cluster, &release, &facts.namespaces, &facts.advice);
     for page in pages {
         workloads.page(list(page));
     }
@@ -273,7 +276,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
         let nodes = Arc::new(Nodes::read(&nodes).unwrap());
         let cluster = PodContext { nodes: Some(nodes), ..PodContext::default() };
         let all = Ok(list(&[namespace("team", &[])]));
-        let mut workloads = Workloads::new(&policies, cluster, &release, &all);
+        let mut workloads = Workloads::new(&policies, cluster, &release, &all, &facts.advice);
         let change = |pod: &mut Value| {
             bound(pod);
             pod["spec"]["nodeSelector"] = selector.clone();
@@ -282,6 +285,24 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
         workloads.finish().workloads.len()
     };
     assert_eq!((on(json!({"pool": "x"})), on(json!({"pool": "y"}))), (1, 0));
+}
+
+/// Where no pod gets through, those that missed the fabric are named, and their templates are not to blame.
+#[test]
+fn an_edited_registration_hides_no_pod_and_comes_first_in_the_remedy() {
+    let policies = refusing();
+    let excluded = json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["team"]}]);
+    let pods = [pod("a-0", Some(("Job", "a")), |pod| pod["metadata"]["labels"] = json!({}))];
+    let fault = |facts: &mut Facts| {
+        super::registered(facts, "/webhooks/0/namespaceSelector", json!({"matchExpressions": excluded}));
+        facts.namespaces = Ok(list(&[namespace("default", &[]), namespace("team", &[])]));
+        facts.workloads = Ok(tried_by(facts, PodContext::default(), &policies, &[&pods]));
+        facts.dry_runs = super::dry_run(Ok(json!({"metadata": {}})), &[]);
+    };
+    let wanted = "1 running pod requested the fabric and is not injected: `Job team/a`\ncorrect what `webhook` reports, then";
+    let also = ["webhook", "pod", "not-injected"];
+    reported("not-injected", Status::Fail, wanted, &also, fault);
+    reported("pod", Status::Fail, "\ncorrect what `webhook` reports", &also, fault);
 }
 
 #[test]

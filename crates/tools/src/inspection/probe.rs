@@ -161,7 +161,9 @@ fn uncalled(seen: &Seen<'_>, namespace: &str) -> String {
     let mut namespaces = seen.facts.namespaces.iter().flat_map(|all| list(all, "items"));
     let excludes = |one: &Value| name(one) == namespace && !selects(entry, one);
     let unmet = "the pod does not meet the conditions of the webhook, or no policy matches it";
-    if namespaces.any(excludes) {
+    if let Some(causes) = seen.causes() {
+        causes
+    } else if namespaces.any(excludes) {
         let selector =
             format!("the `namespaceSelector` of `{}` excludes the namespace `{namespace}`", name(webhook));
         format!("{selector}: choose another one with `--namespace`")

@@ -65,7 +65,7 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
         return Some("none of its `rules` is for new pods".to_owned());
     }
     let advice = seen.facts.advice.as_ref().ok()?;
-    let mut of_advice = list(advice, "webhooks").filter(|one| one["name"] == ADVICE);
+    let mut of_advice = list(advice, "webhooks").filter(is_advice);
     if of_advice.any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
         return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
     }
@@ -78,6 +78,11 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
             text(entry, "failurePolicy")
         )
     })
+}
+
+/// Returns whether an entry is the webhook for advice on workloads.
+pub(super) fn is_advice(entry: &&Value) -> bool {
+    entry["name"] == ADVICE
 }
 
 pub(super) fn endpoints(seen: &Seen<'_>) -> Found {

@@ -131,6 +131,12 @@ pub(super) fn servers(seen: &Seen<'_>) -> Found {
         format!("see `kubectl describe deployment {name} --namespace {namespace}` and the log of its pods");
     let with_reasons = |counts: String| [&[counts][..], &waiting(seen, deployment)].concat().join("\n");
     match ready {
+        _ if wanted == 0 => fail(
+            format!("the Deployment `{namespace}/{name}` is scaled to 0: no server runs"),
+            format!(
+                "`kubectl scale deployment {name} --namespace {namespace} --replicas=2`, or upgrade the release"
+            ),
+        ),
         0 => fail(with_reasons(counts), remedy),
         _ if ready < wanted || updated < wanted => {
             warn(with_reasons(format!("{counts}, and {updated} updated")), remedy)

@@ -120,10 +120,19 @@ pub(super) fn state(seen: &Seen<'_>) -> Found {
         None => Mode::Inject.name(),
     };
     let servers = servers(seen)?;
-    let mut problems = Vec::new();
+    let mut names_of: BTreeMap<Finding, Vec<&str>> = BTreeMap::new();
     for server in servers {
-        problems.extend(of_server(server, configured)?);
+        for problem in of_server(server, configured)? {
+            names_of.entry(problem).or_default().push(&server.name);
+        }
     }
+    let problems: Vec<Finding> = names_of
+        .into_iter()
+        .map(|((status, told, remedy), servers)| {
+            let each = if servers.len() > 1 { "each of " } else { "" };
+            (status, format!("{each}{} {told}", names(servers)), remedy)
+        })
+        .collect();
     if problems.is_empty() {
         let reports = servers.iter().flat_map(|server| &server.ready).flat_map(|report| report.lines());
         let passed: BTreeSet<&str> = reports.filter_map(|line| line.strip_prefix("[+]")).collect();
@@ -142,23 +151,23 @@ pub(super) fn state(seen: &Seen<'_>) -> Found {
 const WAIT: &str = "during an upgrade, wait until all replicas are replaced; else see the log of the servers";
 
 /// The problems of a server, or that it may not be asked.
-fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> Result<Vec<Finding>, Finding> {
+fn of_server(Server { ready, in_use, .. }: &Server, configured: &str) -> Result<Vec<Finding>, Finding> {
     let (report, in_use) = match (ready, in_use) {
         (Err(error @ Unread::Forbidden(_)), _) | (_, Err(error @ Unread::Forbidden(_))) => {
             return Err(unread(error));
         }
         (Err(error), _) | (_, Err(error)) => {
-            return Ok(vec![(Status::Fail, format!("`{name}` does not answer: {error}"), WAIT.to_owned())]);
+            return Ok(vec![(Status::Fail, format!("does not answer: {error}"), WAIT.to_owned())]);
         }
         (Ok(report), Ok(in_use)) => (report, in_use),
     };
     let mut problems = Vec::new();
     let mode = text(in_use, "mode");
     if mode.is_empty() {
-        let told = format!("`{name}` does not report its mode: it runs an earlier version");
+        let told = "does not report its mode: it runs an earlier version".to_owned();
         problems.push((Status::Warn, told, WAIT.to_owned()));
     } else if mode != configured {
-        let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
+        let told = format!("is in the mode `{mode}`, and `{configured}` is configured");
         problems.push((Status::Fail, told, WAIT.to_owned()));
     }
     let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
@@ -169,10 +178,20 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
             line.starts_with("[-]") || watches().any(|watch| line.starts_with(&format!("[!]{watch}")))
         };
         let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
-        let told = format!("`{name}` reports\n{}", failed.join("\n"));
+        let told = format!("reports\n{}", first(&failed));
         problems.push((status, told, remedy(&failed).to_owned()));
     }
     Ok(problems)
+}
+
+/// The first failed checks of a report, each with the lines below it: one missing right fails them all.
+fn first(failed: &[&str]) -> String {
+    const MOST: usize = 3;
+    let begins: Vec<usize> = (0..failed.len()).filter(|at| failed[*at].starts_with('[')).collect();
+    match begins.get(MOST) {
+        None => failed.join("\n"),
+        Some(end) => format!("{}\nand {} more", failed[..*end].join("\n"), begins.len() - MOST),
+    }
 }
 
 /// The watches of a server, by their names in `/readyz`.
@@ -187,6 +206,10 @@ fn remedy(failed: &[&str]) -> &'static str {
         () if watches().any(|watch| has(&format!("]{watch}: "))) => {
             "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
              one, they may get that of other nodes"
+        }
+        () if has("]events: ") => {
+            "compare the ClusterRole of the release with the suffix `-events` and its binding with those of the chart, and \
+             see whether a quota refuses Events"
         }
         () if has("]claims: ") => "delete the objects that no pod uses",
         () if has("]certificate: not valid before") => CLOCKS,

@@ -15,6 +15,7 @@ use fabric_policy::objects::ObjectName;
 use fabric_yaml::counted;
 
 use super::namespaces::{injected_sample, selects};
+use super::registration::is_advice;
 use super::{
     Finding, Found, NOT_CHECKED, Read, Release, Seen, fail, list, name, names, ok, text, unread, warn,
 };
@@ -25,7 +26,8 @@ pub struct Workloads<'p> {
     policies: &'p PolicySet,
     /// The nodes and claims of the cluster.
     cluster: PodContext,
-    /// The namespaces whose pods the webhook gets, if they are known.
+    /// The namespaces whose pods the webhook gets, or got before somebody edited it, if they are known. The webhook for
+    /// advice has the same ones.
     namespaces: Option<BTreeSet<&'p str>>,
     found: Refused,
 }
@@ -53,13 +55,17 @@ impl<'p> Workloads<'p> {
     pub fn new(
         policies: &'p PolicySet,
         cluster: PodContext,
-        release: &Release<'_>,
+        release: &Release<'p>,
         namespaces: &'p Read,
+        advice: &'p Read,
     ) -> Self {
-        let of_webhook = |webhook: &Value| {
+        let of_webhook = |webhook: &'p Value| {
             let all = namespaces.as_ref().ok()?;
-            let selected = list(all, "items").filter(|one| selects(&webhook["webhooks"][0], one));
-            Some(selected.map(name).collect())
+            let entries = || advice.iter().flat_map(|all| list(all, "webhooks")).filter(is_advice);
+            let selected = |one: &&Value| {
+                selects(&webhook["webhooks"][0], one) || entries().any(|entry| selects(entry, one))
+            };
+            Some(list(all, "items").filter(selected).map(name).collect())
         };
         let namespaces = release.webhook.and_then(of_webhook);
         Self { policies, cluster, namespaces, found: Refused::default() }
@@ -220,8 +226,15 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     if found.is_empty() {
         return ok("each running pod that requested the fabric is injected, and none was refused lately");
     }
-    let remedy = "correct what a line names in the pod template, and create the pods again: running ones stay as they \
-                  are; if new ones come out the same, see `other-webhooks`";
+    let remedy = match seen.causes() {
+        Some(causes) => format!(
+            "{causes}, then what a line names in the pod template, and create the pods again: running ones stay as they \
+             are"
+        ),
+        None => "correct what a line names in the pod template, and create the pods again: running ones stay as they \
+                 are; if new ones come out the same, see `other-webhooks`"
+            .to_owned(),
+    };
     fail(found.join("\n"), remedy)
 }
 

@@ -197,7 +197,7 @@ impl Reason {
     }
 
     /// Returns whether the fault lies with the policy or the server rather than with the pod.
-    pub(crate) fn is_fault(&self) -> bool {
+    pub fn is_fault(&self) -> bool {
         matches!(
             self,
             Self::EvaluationFailed { .. }
