@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};
 
-use super::{NAME, aws, dry_run, forbidden, healthy, list, namespace, registered, reported};
+use super::{NAME, aws, dry_run, forbidden, healthy, list, namespace, registered, reported, without};
 
 #[test]
 fn an_installation_is_found_by_the_name_of_its_release_or_of_its_objects() {
@@ -268,13 +268,20 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);
     let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";
     as_answered(Fail, "use `--audit`", plain(), &[audited]);
-    reported("pod", Fail, "a failed call was ignored", &["webhook"], |facts| {
+    reported("pod", Fail, "correct what `webhook` reports", &["webhook"], |facts| {
         facts.dry_runs = dry_run(plain(), &[]);
         registered(facts, "/webhooks/0/failurePolicy", json!("Ignore"));
     });
-    reported("pod", Fail, "excludes the namespace `default`", &["webhook"], |facts| {
+    reported("pod", Fail, "a failed call was ignored", &[], |facts| {
         facts.dry_runs = dry_run(plain(), &[]);
-        registered(facts, "/webhooks/0/namespaceSelector", json!({"matchLabels": {"inject": "true"}}));
+        registered(facts, "/webhooks/0/failurePolicy", json!("Ignore"));
+        without(facts, "--on-error");
+    });
+    reported("pod", Fail, "excludes the namespace `default`", &[], |facts| {
+        facts.dry_runs = dry_run(plain(), &[]);
+        let selector = json!({"matchLabels": {"inject": "true"}});
+        registered(facts, "/webhooks/0/namespaceSelector", selector.clone());
+        facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector;
     });
     let expecting = |facts: &Facts| {
         let lines = inspect(facts, None, &Probe { audit: true, ..Probe::default() });
