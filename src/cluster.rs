@@ -34,6 +34,8 @@ pub(crate) use node_watch::{OtherWatch, WatchState, Watched, WatchedKind, object
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub use rotation::Durations;
+#[cfg(fuzzing)]
+pub use secret::reconciled as reconciled_secret;
 
 /// Does the work of a command, on its thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

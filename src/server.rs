@@ -36,4 +36,6 @@ pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
 pub use state::AppState;
 pub use tls::TlsSource;
+#[cfg(fuzzing)]
+pub use tls::load;
 pub use webhook::{SHORT, SHORT_STEPS};

@@ -41,6 +41,24 @@ pub(super) fn parse(data: &BTreeMap<String, ByteString>) -> anyhow::Result<Certi
     })
 }
 
+/// The `data` of a Secret after a reconciliation, `caBundle`, and the change.
+#[cfg(fuzzing)]
+pub fn reconciled(
+    data: &Value,
+    trusted: &str,
+    now: SystemTime,
+) -> anyhow::Result<(Value, String, Option<&'static str>)> {
+    use std::time::Duration;
+    let stored = serde_json::from_value(data.clone()).map(|data| parse(&data)).ok().and_then(Result::ok);
+    let hours = |hours| Duration::from_secs(hours * 60 * 60);
+    let durations = super::Durations { certificate: hours(90 * 24), ca: hours(3650 * 24) };
+    let names = ["fabric-injector.fabric-system.svc".to_owned()];
+    let (certificates, change) = Certificates::reconciled(stored, &names, durations, trusted, now)?;
+    let mut data = merge_patch(&certificates, "1")["data"].take();
+    data.as_object_mut().into_iter().for_each(|data| data.retain(|_, value| !value.is_null()));
+    Ok((data, certificates.bundle(), change))
+}
+
 fn parse_time(text: &str) -> anyhow::Result<SystemTime> {
     let time = humantime::parse_rfc3339(text);
     time.with_context(|| format!("`{PREVIOUS_UNTIL}` is `{text}`, which is not a time of RFC 3339"))

@@ -150,6 +150,14 @@ impl TlsMaterial {
     }
 }
 
+/// Loads what files of these contents would give.
+#[cfg(fuzzing)]
+pub fn load(cert: &str, key: &str, client_ca: Option<&str>, now: SystemTime) -> anyhow::Result<()> {
+    let key_pair = KeyPair { cert: cert.to_owned(), key: key.to_owned() };
+    let client_ca = client_ca.map(|pem| ClientCa { pem: pem.to_owned(), name: "the client CA".to_owned() });
+    TlsMaterial { client_ca, ..TlsMaterial::new(key_pair) }.load(now).map(|_| ())
+}
+
 /// The TLS settings with which new connections begin.
 #[derive(Debug)]
 pub(super) struct TlsSettings {

@@ -28,6 +28,7 @@ pub(crate) mod generator;
 mod kept;
 mod leaves;
 mod lists;
+mod lost;
 mod model;
 mod overlays;
 mod pair;

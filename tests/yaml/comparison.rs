@@ -2,18 +2,25 @@
 
 use fabric_injector::stream::RawDocuments;
 use fabric_workloads::manifest::{Document, RawDocument};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What this program makes of a stream.
 pub(crate) struct Reading {
     /// The values that are not null, or why there are none.
     pub(crate) values: Result<Vec<Value>, String>,
-    /// The stream with another key in each of its maps, and the values that it should have then.
+    /// The stream with a change of each of its maps, and the values that it should have then.
     pub(crate) edited: Option<(String, Vec<Value>)>,
 }
 
 impl Reading {
     pub(crate) fn of(stream: &str) -> Self {
+        Self::changed(stream, &mut |map| {
+            map.insert("zz".to_owned(), json!({"y": [1, "x"]}));
+        })
+    }
+
+    /// The same, with another change of each map.
+    pub(crate) fn changed(stream: &str, change: &mut dyn FnMut(&mut Map<String, Value>)) -> Self {
         let documents: Result<Vec<_>, String> = RawDocuments::new(stream.as_bytes())
             .map(|piece| {
                 let piece = piece.map_err(|error| error.to_string())?;
@@ -25,7 +32,7 @@ impl Reading {
             Ok(documents) => documents,
             Err(error) => return Self { values: Err(error), edited: None },
         };
-        let edits: Option<Vec<_>> = documents.iter().map(|(piece, document)| edit(piece, document)).collect();
+        let edits: Option<Vec<_>> = documents.iter().map(|(piece, document)| edit(piece, document, change)).collect();
         let edited = edits.map(|edits| {
             let (texts, values): (Vec<_>, Vec<_>) = edits.into_iter().unzip();
             (texts.concat(), values.into_iter().filter(|value| !value.is_null()).collect())
@@ -37,8 +44,12 @@ impl Reading {
     }
 }
 
-/// A document with another key. `None` if the program changes it in no way.
-fn edit(piece: &RawDocument, document: &Document) -> Option<(String, Value)> {
+/// A document with a change. `None` if the program changes it in no way.
+fn edit(
+    piece: &RawDocument,
+    document: &Document,
+    change: &mut dyn FnMut(&mut Map<String, Value>),
+) -> Option<(String, Value)> {
     let text = std::str::from_utf8(&piece.bytes).unwrap();
     let Some(Value::Object(map)) = &document.value else {
         return Some((text.to_owned(), document.value.clone().unwrap_or_default()));
@@ -47,7 +58,7 @@ fn edit(piece: &RawDocument, document: &Document) -> Option<(String, Value)> {
         return None;
     }
     let mut after = map.clone();
-    after.insert("zz".to_owned(), json!({"y": [1, "x"]}));
+    change(&mut after);
     let after = Value::Object(after);
     let edited = document.edited(piece, &after).ok()?;
     Some((String::from_utf8(edited.bytes).unwrap(), after))

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// A program that reads streams as kubectl does.
-pub(crate) struct Reader(PathBuf);
+pub(crate) struct Reader(pub(crate) PathBuf);
 
 impl Reader {
     /// Builds the program, which Go keeps in its cache.
@@ -44,13 +44,17 @@ impl Reader {
                     input.write_all(text.as_bytes()).unwrap();
                 }
             });
-            let answer = |line: String| match line.strip_prefix("error: ") {
-                Some(error) => Err(error.to_owned()),
-                None => Ok(serde_json::from_str(&line).unwrap()),
-            };
-            BufReader::new(output).lines().map(|line| answer(line.unwrap())).collect()
+            BufReader::new(output).lines().map(|line| answer(&line.unwrap())).collect()
         });
         assert!(child.wait().unwrap().success());
         answers
+    }
+}
+
+/// What a line of the program says.
+pub(crate) fn answer(line: &str) -> Result<Vec<Value>, String> {
+    match line.strip_prefix("error: ") {
+        Some(error) => Err(error.to_owned()),
+        None => Ok(serde_json::from_str(line).unwrap()),
     }
 }

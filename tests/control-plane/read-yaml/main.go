@@ -33,6 +33,10 @@ func main() {
 			line = fmt.Sprintf("error: %v", err)
 		}
 		fmt.Fprintln(out, strings.ReplaceAll(line, "\n", " "))
+		// Whoever has sent no other stream waits for this one.
+		if in.Buffered() == 0 {
+			out.Flush()
+		}
 	}
 	out.Flush()
 }

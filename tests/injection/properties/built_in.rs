@@ -10,7 +10,7 @@ use super::full_pod;
 use super::generator::policies::Policy;
 use super::generator::pools::INSTANCE_TYPE;
 use super::generator::{Dice, pods};
-use super::kept;
+use super::lost;
 use super::pair::{Group, Pair};
 use super::pairs::{number, number_of_pairs};
 
@@ -107,7 +107,7 @@ fn a_fully_populated_pod_survives() {
     let injected = groups.iter().filter_map(|Group { loaded, .. }| mutated(loaded, &pod)).collect::<Vec<_>>();
     assert!(injected.len() >= 9, "{} policies", injected.len());
     for (after, _, patch) in injected {
-        assert_eq!(kept::lost(&pod, &after), Vec::new());
+        assert_eq!(lost::lost(&pod, &after), Vec::new());
         assert!(!patch.0.is_empty());
         let mut patched = pod.clone();
         json_patch::patch(&mut patched, &patch).unwrap();
