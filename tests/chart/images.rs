@@ -37,7 +37,8 @@ pub(crate) fn the_user_of_the_image_is_that_of_the_chart() {
 
 pub(crate) fn the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one() {
     let text = read(&root().join("deploy/Containerfile"));
-    let version = text.split_once("ARG RUST_VERSION=").unwrap().1.lines().next().unwrap();
+    // Dependabot reads the version of an image only where it stands in `FROM`.
+    let version = text.split_once("/library/rust:").unwrap().1.split_once('-').unwrap().0;
     let manifest = read(&root().join("Cargo.toml"));
     let needed = manifest.split_once("rust-version = \"").unwrap().1.split_once('"').unwrap().0;
     let parts =
@@ -78,11 +79,13 @@ pub(crate) fn an_image_has_the_version_of_the_chart_or_what_is_set(helm: &Helm) 
 /// Optimized and stripped, as `cargo install` builds it.
 pub(crate) fn the_program_of_the_image_is_that_of_the_profile_release() {
     let text = read(&root().join("deploy/Containerfile"));
-    assert!(text.contains("cargo auditable build --release --locked "), "{text}");
+    assert!(text.contains("RUN deploy/release/build-program \"$TARGETARCH\" /fabric-injector\n"), "{text}");
     // Traces are in no image that does not ask for them.
     assert!(text.contains("\nARG FEATURES=\n") && text.contains("\nARG FEATURES\n"), "{text}");
-    assert!(text.contains(" --features \"$FEATURES\"; "), "{text}");
-    assert!(text.contains("    cp \"target/$target/release/fabric-injector\" /fabric-injector\n"), "{text}");
+    let script = read(&root().join("deploy/release/build-program"));
+    assert!(script.contains("cargo auditable build --release --locked "), "{script}");
+    assert!(script.contains(" --features \"${FEATURES:-}\"\n"), "{script}");
+    assert!(script.contains("\ncp \"target/$target/release/fabric-injector\" \"$file\"\n"), "{script}");
     let manifest = read(&root().join("Cargo.toml"));
     let profiles: Vec<&str> = manifest.split("\n[profile.").skip(1).collect();
     let release = profiles.iter().find_map(|profile| profile.strip_prefix("release]\n"));
