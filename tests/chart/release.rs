@@ -13,6 +13,7 @@ use crate::objects::read_objects;
 use crate::{read, root};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// Runs a script of `deploy/release`.
 fn script(name: &str, arguments: &[&str], helm: Option<&Helm>) -> Output {
@@ -32,20 +33,21 @@ fn refused(name: &str, arguments: &[&str], says: &str) {
 }
 
 pub(crate) fn the_tag_of_a_release_is_the_version_of_program_and_chart() {
-    let output = script("version", &[&format!("v{VERSION}")], None);
+    let tag = format!("v{VERSION}");
+    let output = script("version", &[&tag, REPOSITORY], None);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{VERSION}\n"));
     for tag in [VERSION, "v999.0.0", "latest", ""] {
-        refused("version", &[tag], "the tag is");
+        refused("version", &[tag, REPOSITORY], "the tag is");
     }
+    // The program would be downloaded from elsewhere.
+    refused("version", &[&tag, "https://example.com/a/fork"], "and this one is `https://example.com/a/fork`");
 }
 
 pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
     let folder = tempfile::tempdir().unwrap();
     let digest = format!("sha256:{}", "1".repeat(64));
-    let url = "https://example.com/a/fabric-injector";
-    let arguments =
-        ["registry.example:5000/a/fabric-injector", &digest, folder.path().to_str().unwrap(), url];
+    let arguments = ["registry.example:5000/a/fabric-injector", &digest, folder.path().to_str().unwrap()];
     let output = script("package-chart", &arguments, Some(helm));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let package = String::from_utf8(output.stdout).unwrap();
@@ -58,7 +60,11 @@ pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
     );
     let shown = Command::new(helm.binary()).args(["show", "chart"]).arg(package).output().unwrap();
     let chart = yaml::read_value(&String::from_utf8(shown.stdout).unwrap()).unwrap().root.unwrap();
-    assert_eq!((&chart["home"], &chart["sources"]), (&json!(url), &json!([url])));
+    assert_eq!((&chart["home"], &chart["sources"]), (&json!(REPOSITORY), &json!([REPOSITORY])));
+    let checkout = read(&root().join("deploy/helm/fabric-injector/Chart.yaml"));
+    let mut checkout = yaml::read_value(&checkout).unwrap().root.unwrap();
+    checkout["annotations"]["artifacthub.io/images"] = chart["annotations"]["artifacthub.io/images"].clone();
+    assert_eq!(chart, checkout);
     let list = |key: &str| {
         let text = chart["annotations"][key].as_str().unwrap_or_else(|| panic!("no `{key}` in {chart}"));
         yaml::read_value(text).unwrap().root.unwrap()
@@ -66,7 +72,8 @@ pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
     let image = format!("registry.example:5000/a/fabric-injector:{VERSION}@{digest}");
     assert_eq!(list("artifacthub.io/images"), json!([{"name": "fabric-injector", "image": image}]));
     for link in list("artifacthub.io/links").as_array().unwrap() {
-        let path = link["url"].as_str().unwrap().strip_prefix(&format!("{url}/blob/v{VERSION}/")).unwrap();
+        let path =
+            link["url"].as_str().unwrap().strip_prefix(&format!("{REPOSITORY}/blob/v{VERSION}/")).unwrap();
         assert!(root().join(path).is_file(), "{path}");
     }
     assert!(list("artifacthub.io/changes")[0]["description"].is_string());
@@ -78,11 +85,8 @@ pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
         ("registry.example/fabric-injector", "latest", "is not a digest"),
         ("registry.example/fabric-injector", "", "the digest is missing"),
     ] {
-        refused("package-chart", &[repository, digest, folder.path().to_str().unwrap(), url], says);
+        refused("package-chart", &[repository, digest, folder.path().to_str().unwrap()], says);
     }
-    let arguments =
-        ["registry.example/fabric-injector", &digest, folder.path().to_str().unwrap(), "example.com"];
-    refused("package-chart", &arguments, "is not a URL");
 }
 
 pub(crate) fn a_release_has_the_programs_their_sboms_and_the_chart_with_checksums() {
@@ -110,6 +114,15 @@ pub(crate) fn a_release_has_the_programs_their_sboms_and_the_chart_with_checksum
         "fabric-injector-linux-arm64.spdx.json",
     ];
     assert_eq!(names, wanted);
+    // By these names, cargo-binstall downloads the programs.
+    let manifest = read(&root().join("Cargo.toml"));
+    let downloaded: Vec<&str> = manifest
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("pkg-url = \"{ repo }/releases/download/v{ version }/")?.strip_suffix('"')
+        })
+        .collect();
+    assert_eq!(downloaded, [names[1], names[3]]);
     let mut check = Command::new("sha256sum");
     let check = check.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(folder.path().join("release"));
     assert!(check.status().unwrap().success());
