@@ -158,15 +158,25 @@ pub(crate) fn the_workflows_run_the_checks_and_the_scripts() {
     );
     assert_eq!(release["jobs"]["checks"]["uses"], "./.github/workflows/ci.yml");
     assert_eq!(release["jobs"]["publish"]["needs"], "checks");
-    assert_eq!(release["jobs"]["release"]["needs"], "publish");
+    assert_eq!(release["jobs"]["verify"]["needs"], json!(["publish", "rebuild"]));
+    assert_eq!(release["jobs"]["release"]["needs"], json!(["publish", "verify"]));
     let commands = commands(&release) + &read(&root().join("deploy/Containerfile"));
-    for script in fs::read_dir(root().join("deploy/release")).unwrap() {
-        let script = format!("deploy/release/{}", script.unwrap().file_name().to_str().unwrap());
-        assert!(commands.contains(&script), "no release runs {script}");
+    let dry_run = read(&root().join("deploy/release/dry-run"));
+    let mut scripts = String::new();
+    for entry in fs::read_dir(root().join("deploy/release")).unwrap() {
+        let path = entry.unwrap().path();
+        let script = format!("deploy/release/{}", path.file_name().unwrap().to_str().unwrap());
+        if script != "deploy/release/dry-run" {
+            assert!(commands.contains(&script), "no release runs {script}");
+            assert!(dry_run.contains(&script), "the dry run does not run {script}");
+            scripts += &read(&path);
+        }
     }
-    for part in ["--platform linux/amd64,linux/arm64", "--sbom true", "--provenance mode=max", "cosign sign"]
+    assert!(commands.contains("--sbom true"), "{commands}");
+    for part in
+        ["--platform linux/amd64,linux/arm64", "--provenance mode=max", "cosign sign", "cosign sign-blob"]
     {
-        assert!(commands.contains(part), "`{part}` is not in\n{commands}");
+        assert!(scripts.contains(part), "`{part}` is not in\n{scripts}");
     }
 }
 
@@ -178,7 +188,12 @@ pub(crate) fn the_workflows_have_pinned_actions_and_few_rights() {
         for (job, fields) in workflow["jobs"].as_object().unwrap() {
             let permissions = fields["permissions"].as_object().unwrap_or_else(|| panic!("{name}: {job}"));
             for (right, level) in permissions {
-                let writes = [("publish", "packages"), ("publish", "id-token"), ("release", "contents")];
+                let writes = [
+                    ("publish", "packages"),
+                    ("publish", "id-token"),
+                    ("publish", "attestations"),
+                    ("release", "contents"),
+                ];
                 let wanted = if writes.contains(&(job, right)) { "write" } else { "read" };
                 assert_eq!(level, wanted, "{name}: {job}: {right}");
             }
