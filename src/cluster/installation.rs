@@ -23,7 +23,7 @@ use fabric_policy::nodes::Nodes;
 use fabric_policy::objects::ObjectKind;
 use fabric_tools::inspection::{
     Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Unread, Workloads, endpoints,
-    inspect, is_restricted, last_time,
+    inspect, is_restricted, last_time, other_selectors,
 };
 
 use super::api::{FORBIDDEN, answer, client_of, unread_of_status};
@@ -61,7 +61,9 @@ pub(crate) async fn examine(
     let policies = reader.policies().await.map_err(unread);
     let advice = reader.advice().await;
     let certificate = reader.certificate(advice.as_ref().ok()).await;
-    let workloads = reader.workloads(&namespaces, &advice, &policies, &objects).await;
+    let guard = reader.admission_policy("guard").await;
+    let others = other_selectors(&advice, &guard[0]);
+    let workloads = reader.workloads(&namespaces, &others, &policies, &objects).await;
     let nodes = objects.map(|objects| objects.nodes);
     let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
     let facts = Facts {
@@ -71,7 +73,7 @@ pub(crate) async fn examine(
         daemon_sets: get(&client, "/apis/apps/v1/daemonsets").await,
         servers: reader.servers(&endpoints).await,
         endpoints,
-        guard: reader.admission_policy("guard").await,
+        guard,
         token: reader.admission_policy("token").await,
         nodes,
         certificate: certificate.map_err(unread),
@@ -95,7 +97,7 @@ pub(crate) async fn try_pending(
 ) -> anyhow::Result<Refused> {
     let (client, nothing) = (client_of(context).await?, Ok(Value::Null));
     let release = Release::find(&nothing, &nothing, None);
-    let begin = || Workloads::new(policies, objects.context(), &release, &nothing, &nothing);
+    let begin = || Workloads::new(policies, objects.context(), &release, &nothing, &[]);
     let read = running_pods::read(&client, PENDING, begin, Workloads::page).await;
     Ok(read.map(Workloads::finish)?)
 }
@@ -299,7 +301,7 @@ impl Reader<'_> {
     async fn workloads(
         &self,
         namespaces: &Read,
-        advice: &Read,
+        others: &[&Value],
         policies: &Read<PolicySet>,
         objects: &Read<ClusterObjects>,
     ) -> anyhow::Result<Refused> {
@@ -309,7 +311,7 @@ impl Reader<'_> {
             Err(_) => PodContext::default(),
             Ok(objects) => objects.context(),
         };
-        let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces, advice);
+        let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces, others);
         let read = running_pods::read(self.client, RUNNING, begin, Workloads::page).await;
         Ok(read.map(Workloads::finish)?)
     }

@@ -171,7 +171,7 @@ pub(crate) fn every_pod_without_the_fabric_is_counted_by_its_reason(helm: &Helm)
     let wanted = counted(labels, "10m", &format!("outcome!=\"failed\", {own}")) + " > 0";
     // Nor what happened before a gap, of which `alerts.yaml` has more.
     let expression = without["expr"].as_str().unwrap();
-    let unknown = " unless on (instance, job) ((up unless (up offset 10m)) and on (instance, job) ((time() - \
+    let unknown = " unless on (instance, job) ((up unless ((up offset 10m) == 1)) and on (instance, job) ((time() - \
                    process_start_time_seconds) > 600))";
     let (before, after) = expression.split_once(unknown).unwrap();
     let (rises, opens) = before.rsplit_once(" or (").unwrap();

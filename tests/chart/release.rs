@@ -182,7 +182,7 @@ pub(crate) fn the_workflows_run_the_checks_and_the_scripts() {
 
 /// A tag of an action can be moved to other code. Rights are those of a job, and a checkout keeps no token.
 pub(crate) fn the_workflows_have_pinned_actions_and_few_rights() {
-    for name in ["advisories.yml", "ci.yml", "fuzz.yml", "release.yml", "scan.yml"] {
+    for name in ["advisories.yml", "ci.yml", "fuzz.yml", "pages.yml", "release.yml", "scan.yml"] {
         let workflow = workflow(name);
         assert_eq!(workflow["permissions"], serde_json::json!({}), "{name}");
         for (job, fields) in workflow["jobs"].as_object().unwrap() {
@@ -192,6 +192,7 @@ pub(crate) fn the_workflows_have_pinned_actions_and_few_rights() {
                     ("publish", "packages"),
                     ("publish", "id-token"),
                     ("publish", "attestations"),
+                    ("publish", "pages"),
                     ("release", "contents"),
                 ];
                 let wanted = if writes.contains(&(job, right)) { "write" } else { "read" };

@@ -359,10 +359,10 @@ fn a_policy_that_does_not_restrict_the_account_of_the_servers_is_reported() {
     use Status::{Fail, Ok as Passed, Warn};
     let open = "no ValidatingAdmissionPolicy keeps the account of the servers";
     reported("token", Warn, open, &[], |facts| facts.token = [Ok(Value::Null), Ok(Value::Null)]);
-    reported("token", Warn, open, &[], |facts| {
+    reported("token", Fail, open, &[], |facts| {
         facts.token[1].as_mut().unwrap()["spec"]["validationActions"] = json!(["Audit"]);
     });
-    reported("token", Warn, open, &[], |facts| {
+    reported("token", Fail, open, &[], |facts| {
         facts.token[0].as_mut().unwrap()["spec"]["failurePolicy"] = json!("Ignore");
     });
     reported("token", Fail, "`fabric-injector-token` has no binding", &[], |facts| {

@@ -32,7 +32,8 @@ impl Reading {
             Ok(documents) => documents,
             Err(error) => return Self { values: Err(error), edited: None },
         };
-        let edits: Option<Vec<_>> = documents.iter().map(|(piece, document)| edit(piece, document, change)).collect();
+        let edits: Option<Vec<_>> =
+            documents.iter().map(|(piece, document)| edit(piece, document, change)).collect();
         let edited = edits.map(|edits| {
             let (texts, values): (Vec<_>, Vec<_>) = edits.into_iter().unzip();
             (texts.concat(), values.into_iter().filter(|value| !value.is_null()).collect())

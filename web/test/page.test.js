@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { brotliCompressSync } from "node:zlib";
 
@@ -87,7 +87,7 @@ function command(args, files) {
     }
     const options = { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] };
     const script = '"$0" "$@" 2>errors; echo "status $?" >&2';
-    const out = execFileSync("bash", ["-c", script, PROGRAM, ...args], options);
+    const out = execFileSync("bash", ["-c", script, resolve(PROGRAM), ...args], options);
     return { out, errors: readFileSync(join(folder, "errors"), "utf8") };
   } finally {
     rmSync(folder, { recursive: true });

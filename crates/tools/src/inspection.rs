@@ -28,6 +28,7 @@ use fabric_yaml::first_names;
 pub use namespaces::is_restricted;
 pub use objects::of_absent;
 pub use probe::{DryRun, Probe};
+pub use registration::other_selectors;
 pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
 pub use workloads::{Change, Refused, Workloads, change, last_time};

@@ -3,7 +3,7 @@
 use fabric_tools::inspection::Status;
 use serde_json::{Value, json};
 
-use super::{DAY, healthy, lines, list, registered, reported, webhook, without};
+use super::{DAY, healthy, lines, list, namespace, registered, reported, webhook, without};
 
 #[test]
 fn faults_of_the_registration_are_reported() {
@@ -93,11 +93,26 @@ fn a_registration_that_was_edited_is_reported() {
         "/webhooks/0/namespaceSelector",
         selector.clone(),
     );
-    // What a cloud adds to all webhooks is in both.
-    let mut facts = healthy();
-    registered(&mut facts, "/webhooks/0/namespaceSelector", selector.clone());
-    facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector;
-    assert!(lines(&facts).iter().all(|line| line.check != "webhook" || line.status == Status::Ok));
+    // What a cloud or another controller adds to all webhooks is in both, and not in the guard.
+    let both = |facts: &mut Facts, selector: &Value| {
+        registered(facts, "/webhooks/0/namespaceSelector", selector.clone());
+        facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector.clone();
+    };
+    let wanted =
+        "its `namespaceSelector` leaves out pods of `default`: no namespace is left\napply the output";
+    reported("webhook", Fail, wanted, &[], |facts| both(facts, &selector));
+    let managed = json!({"matchExpressions": [{"key": "control-plane", "operator": "DoesNotExist"}]});
+    let wanted =
+        "its `namespaceSelector` leaves out pods of `gatekeeper`\nnothing, if a cloud's own namespaces";
+    reported("webhook", Status::Warn, wanted, &[], |facts| {
+        let system = namespace("gatekeeper", &[("control-plane", "true")]);
+        facts.namespaces = Ok(list(&[namespace("default", &[]), system]));
+        both(facts, &managed);
+    });
+    // The guard has a selector of its own.
+    reported("guard", Status::Warn, "of the guard leaves out pods of `default`", &[], |facts| {
+        facts.guard[0].as_mut().unwrap()["spec"]["matchConstraints"]["namespaceSelector"] = selector.clone();
+    });
 }
 
 #[test]

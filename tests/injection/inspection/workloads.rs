@@ -7,7 +7,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::objects::{KnownObjects, NamedObject, ObjectKind};
-use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads, of_absent};
+use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads, of_absent, other_selectors};
 use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};
@@ -56,7 +56,8 @@ fn tried_in(cluster: PodContext, policies: &PolicySet, namespaces: &[Value], pag
 
 fn tried_by(facts: &Facts, cluster: PodContext, policies: &PolicySet, pages: &[&[Value]]) -> Refused {
     let release = Release::find(&facts.webhooks, &facts.deployments, None);
-    let mut workloads = Workloads::new(policies, cluster, &release, &facts.namespaces, &facts.advice);
+    let others = other_selectors(&facts.advice, &facts.guard[0]);
+    let mut workloads = Workloads::new(policies, cluster, &release, &facts.namespaces, &others);
     for page in pages {
         workloads.page(list(page));
     }
@@ -276,7 +277,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
         let nodes = Arc::new(Nodes::read(&nodes).unwrap());
         let cluster = PodContext { nodes: Some(nodes), ..PodContext::default() };
         let all = Ok(list(&[namespace("team", &[])]));
-        let mut workloads = Workloads::new(&policies, cluster, &release, &all, &facts.advice);
+        let mut workloads = Workloads::new(&policies, cluster, &release, &all, &[]);
         let change = |pod: &mut Value| {
             bound(pod);
             pod["spec"]["nodeSelector"] = selector.clone();

@@ -9,6 +9,7 @@ use fabric_engine::registration::{
 };
 use fabric_yaml::counted;
 
+use super::namespaces::selects;
 use super::release::{OTHER_VERSION, is_other_version, registered};
 use super::{
     CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_wrong, list, missing, name, names, ok,
@@ -20,6 +21,9 @@ const APPLY: &str = "apply the chart or the output of `fabric-injector manifests
 /// The remedy for an object that somebody edited. Helm 3 leaves a selector as it is where the chart has an empty one.
 const RESTORE: &str = "apply the output of `helm get manifest` or of `fabric-injector manifests` with `kubectl apply \
                        --server-side --force-conflicts`: an upgrade by Helm may keep what it did not write";
+/// What is seen where nothing restricts the account of the servers.
+const OPEN: &str = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their webhook \
+                    configurations";
 /// The name of the webhook for advice on workloads.
 const ADVICE: &str = "workloads.fabric-injector.io";
 /// The longest time before the expiry of a certificate that is reported.
@@ -46,7 +50,18 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     if let Some(edited) = edited(seen, &webhook["webhooks"][0]) {
         return fail(format!("`{}` is not as it was installed: {edited}", name(webhook)), RESTORE);
     }
-    ok(format!("`{}` calls the Service `{namespace}/{service}`, `failurePolicy: {policy}`", name(webhook)))
+    let calls =
+        format!("`{}` calls the Service `{namespace}/{service}`, `failurePolicy: {policy}`", name(webhook));
+    let others = other_selectors(&seen.facts.advice, &seen.facts.guard[0]);
+    let left_out = only_selected(seen, &others, &webhook["webhooks"][0]);
+    if left_out.is_empty() {
+        return ok(calls);
+    }
+    let told = format!("{calls}, and its `namespaceSelector` leaves out pods of {}", names(&left_out));
+    if only_selected(seen, &[&webhook["webhooks"][0]], &Value::Null).is_empty() {
+        return fail(format!("{told}: no namespace is left"), RESTORE);
+    }
+    warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
 }
 
 /// What a hand or another controller changed in the entry of the webhook. That for advice has the same namespaces, and the
@@ -64,9 +79,8 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
     if !rules.any(creates) {
         return Some("none of its `rules` is for new pods".to_owned());
     }
-    let advice = seen.facts.advice.as_ref().ok()?;
-    let mut of_advice = list(advice, "webhooks").filter(is_advice);
-    if of_advice.any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
+    let of_advice = seen.facts.advice.iter().flat_map(|all| list(all, "webhooks").filter(is_advice));
+    if of_advice.into_iter().any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
         return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
     }
     let on_error = seen.release.option("--on-error").next();
@@ -81,8 +95,25 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
 }
 
 /// Returns whether an entry is the webhook for advice on workloads.
-pub(super) fn is_advice(entry: &&Value) -> bool {
+fn is_advice(entry: &&Value) -> bool {
     entry["name"] == ADVICE
+}
+
+/// What selects the same namespaces as the webhook, unless somebody edited one of them: the webhook for advice, and the
+/// guard, which also has that of the servers.
+pub fn other_selectors<'f>(advice: &'f Read, guard: &'f Read) -> Vec<&'f Value> {
+    let of_advice = advice.iter().flat_map(|all| list(all, "webhooks").filter(is_advice));
+    let of_guard = guard.iter().map(|policy| &policy["spec"]["matchConstraints"]);
+    of_advice.chain(of_guard.filter(|constraints| constraints.is_object())).collect()
+}
+
+/// The namespaces that any of these selects, and the last one, if there is one, does not.
+fn only_selected<'f>(seen: &Seen<'f>, any: &[&Value], last: &Value) -> Vec<&'f str> {
+    let all = seen.facts.namespaces.iter().flat_map(|all| list(all, "items"));
+    let selected = |one: &&Value| any.iter().any(|other| selects(other, one));
+    let missed = all.filter(selected).filter(|one| last.is_null() || !selects(last, one));
+    let servers = seen.release.namespace();
+    missed.map(name).filter(|name| Some(*name) != servers).collect()
 }
 
 pub(super) fn endpoints(seen: &Seen<'_>) -> Found {
@@ -212,7 +243,16 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
         {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
-        Some([policy, _]) => in_step(seen, policy, &guard_conditions(seen.policies()?)),
+        Some([policy, _]) => {
+            let left_out =
+                only_selected(seen, &[&seen.webhook()?["webhooks"][0]], &policy["spec"]["matchConstraints"]);
+            if !left_out.is_empty() {
+                let told =
+                    format!("the `namespaceSelector` of the guard leaves out pods of {}", names(left_out));
+                return warn(told, RESTORE);
+            }
+            in_step(seen, policy, &guard_conditions(seen.policies()?))
+        }
         None if in_audit_mode => ok("none, because the servers are in audit mode"),
         None => warn(
             "there is none: nothing reports pods that were not injected",
@@ -234,11 +274,8 @@ pub(super) fn token(seen: &Seen<'_>) -> Found {
         {
             ok(format!("`{}` lets the servers change `caBundle` only", name(policy)))
         }
-        _ => {
-            let open = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their \
-                        webhook configurations";
-            warn(open, APPLY)
-        }
+        Some(_) => fail(OPEN, APPLY),
+        None => warn(OPEN, APPLY),
     }
 }
 

@@ -15,7 +15,6 @@ use fabric_policy::objects::ObjectName;
 use fabric_yaml::counted;
 
 use super::namespaces::{injected_sample, selects};
-use super::registration::is_advice;
 use super::{
     Finding, Found, NOT_CHECKED, Read, Release, Seen, fail, list, name, names, ok, text, unread, warn,
 };
@@ -26,8 +25,7 @@ pub struct Workloads<'p> {
     policies: &'p PolicySet,
     /// The nodes and claims of the cluster.
     cluster: PodContext,
-    /// The namespaces whose pods the webhook gets, or got before somebody edited it, if they are known. The webhook for
-    /// advice has the same ones.
+    /// The namespaces whose pods the webhook gets, or got before somebody edited it, if they are known.
     namespaces: Option<BTreeSet<&'p str>>,
     found: Refused,
 }
@@ -52,18 +50,21 @@ pub struct Refused {
 }
 
 impl<'p> Workloads<'p> {
+    /// `others` are those of [`other_selectors`](super::other_selectors).
     pub fn new(
         policies: &'p PolicySet,
         cluster: PodContext,
         release: &Release<'p>,
         namespaces: &'p Read,
-        advice: &'p Read,
+        others: &[&Value],
     ) -> Self {
         let of_webhook = |webhook: &'p Value| {
             let all = namespaces.as_ref().ok()?;
-            let entries = || advice.iter().flat_map(|all| list(all, "webhooks")).filter(is_advice);
+            let of_webhook = &webhook["webhooks"][0];
+            let is_of_servers = |one: &Value| Some(name(one)) == release.namespace();
             let selected = |one: &&Value| {
-                selects(&webhook["webhooks"][0], one) || entries().any(|entry| selects(entry, one))
+                let is_of_others = others.iter().any(|other| selects(other, one)) && !is_of_servers(one);
+                selects(of_webhook, one) || is_of_others
             };
             Some(list(all, "items").filter(selected).map(name).collect())
         };
@@ -257,23 +258,36 @@ fn names_added(seen: &Seen<'_>) -> Result<BTreeSet<String>, Finding> {
     Ok(found)
 }
 
-/// A line for each workload whose pods were refused, by its Events. A workload whose pods were injected later was
+/// A line for each workload whose pods were refused, by its newest Event. A workload whose pods were injected later was
 /// refused for a reason that is over.
 fn refusals(events: &Value, all: &Refused, added: &BTreeSet<String>) -> Vec<String> {
-    let of_event = |event: &Value| {
-        let (message, object) = (text(event, "message"), &event["involvedObject"]);
+    let mut newest: BTreeMap<String, (&str, &Value)> = BTreeMap::new();
+    for event in list(events, "items").filter(|event| is_refusal(event, added).is_some()) {
+        let object = &event["involvedObject"];
         let owner =
             format!("{} {}/{}", text(object, "kind"), text(object, "namespace"), text(object, "name"));
-        let has = |part: &str| message.contains(part);
-        let is_of_added = OF_ADDED.iter().any(|part| has(part)) && added.iter().any(|name| has(name));
-        let is_refusal = is_of_added || REFUSALS.iter().any(|part| has(part));
-        let is_over = all.injected.get(&owner).is_some_and(|newest| newest.as_str() >= last_time(event));
-        (is_refusal && !is_over).then(|| format!("new pods of `{owner}` are refused: {message}"))
+        let time = last_time(event);
+        if all.injected.get(&owner).is_none_or(|injected| injected.as_str() < time) {
+            let known = newest.entry(owner).or_insert((time, event));
+            *known = if known.0 < time { (time, event) } else { *known };
+        }
+    }
+    // What a policy adds is refused until somebody changes it; an outage ends.
+    let mut found: Vec<_> = newest.into_iter().collect();
+    found.sort_by_key(|(_, (_, event))| is_refusal(event, added) != Some(true));
+    let more = found.len().saturating_sub(MOST_EVENTS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "more workload")));
+    let line = |(owner, (_, event)): (String, (&str, &Value))| {
+        format!("new pods of `{owner}` are refused: {}", text(event, "message"))
     };
-    let lines: BTreeSet<String> = list(events, "items").filter_map(of_event).collect();
-    let more = lines.len().saturating_sub(MOST_EVENTS);
-    let more = (more > 0).then(|| format!("and {}", counted(more, "more Event")));
-    lines.into_iter().take(MOST_EVENTS).chain(more).collect()
+    found.into_iter().take(MOST_EVENTS).map(line).chain(more).collect()
+}
+
+/// Whether an Event is about pods that were refused: true for what a policy adds.
+fn is_refusal(event: &Value, added: &BTreeSet<String>) -> Option<bool> {
+    let has = |part: &str| text(event, "message").contains(part);
+    let is_of_added = OF_ADDED.iter().any(|part| has(part)) && added.iter().any(|name| has(name));
+    (is_of_added || REFUSALS.iter().any(|part| has(part))).then_some(is_of_added)
 }
 
 /// The time of the last occurrence of an Event.
