@@ -281,7 +281,8 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
         facts.dry_runs = dry_run(plain(), &[]);
         let selector = json!({"matchLabels": {"inject": "true"}});
         registered(facts, "/webhooks/0/namespaceSelector", selector.clone());
-        facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector;
+        facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector.clone();
+        facts.guard[0].as_mut().unwrap()["spec"]["matchConstraints"]["namespaceSelector"] = selector;
     });
     let expecting = |facts: &Facts| {
         let lines = inspect(facts, None, &Probe { audit: true, ..Probe::default() });

@@ -1,6 +1,6 @@
 //! What `check` says of the registration of the webhook, and of the webhooks beside it.
 
-use fabric_tools::inspection::Status;
+use fabric_tools::inspection::{Facts, Status};
 use serde_json::{Value, json};
 
 use super::{DAY, healthy, lines, list, namespace, registered, reported, webhook, without};

@@ -108,6 +108,8 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
                     include \"IPC_LOCK\" in securityContext.capabilities.add)";
     let events = [
         event("f", "2026-11-26T12:00:01Z", denied),
+        // An earlier one of the same workload.
+        event("f", "2026-11-26T12:00:00Z", "Error creating: fabric-injector did not inject it"),
         // It was refused before its pods were injected.
         event("b", "2026-11-26T11:59:00Z", denied),
         event("g", "2026-11-26T12:00:01Z", "exceeded quota: gpus, requested: requests.nvidia.com/gpu=8"),
@@ -122,9 +124,9 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
         "4 running pods requested the fabric and are not injected: `Job team/a`, `Job team/c`, `Job team/old`\n\
          `Job team/c`: the annotation `lab/fabric` is `yes`, but only `true` requests the fabric\n\
          `Job team/old`: the pod is too old; remove the label\n\
-         new pods of `Job team/f` are refused: {denied}\n\
          new pods of `Job team/h` are refused: {quota}\n\
-         new pods of `Job team/i` are refused: {security}\ncorrect what a line names"
+         new pods of `Job team/i` are refused: {security}\n\
+         new pods of `Job team/f` are refused: {denied}\ncorrect what a line names"
     );
     reported("not-injected", Status::Fail, &wanted, &["workloads"], fault);
     // The example of the page.

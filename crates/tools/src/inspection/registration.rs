@@ -244,8 +244,9 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
         Some([policy, _]) => {
-            let left_out =
-                only_selected(seen, &[&seen.webhook()?["webhooks"][0]], &policy["spec"]["matchConstraints"]);
+            let of_webhook: Vec<&Value> =
+                seen.webhook().iter().map(|webhook| &webhook["webhooks"][0]).collect();
+            let left_out = only_selected(seen, &of_webhook, &policy["spec"]["matchConstraints"]);
             if !left_out.is_empty() {
                 let told =
                     format!("the `namespaceSelector` of the guard leaves out pods of {}", names(left_out));
