@@ -147,7 +147,7 @@ async fn get(client: &Client, path: &str) -> Read {
 /// `/readyz?verbose` of a server, which has another status if the server is not ready.
 async fn report(client: &Client, path: &str) -> Read<String> {
     match text(client, path).await {
-        Err((UNAVAILABLE, report)) if report.ends_with("not ready\n") => Ok(report),
+        Err((UNAVAILABLE, report)) if report.trim_end().ends_with("not ready") => Ok(report),
         other => other.map_err(|(status, message)| unread_of_status(status, message)),
     }
 }
