@@ -136,7 +136,10 @@ pub(super) async fn what_a_pod_names_and_the_cluster_lacks_is_told_until_it_is_t
     let binding = take_binding(cluster).await;
     eventually("nothing is said of what is not watched", async || said().await.is_empty()).await;
     let (_, examined) = outcome(&mut cluster.program(&["check"])).await;
-    assert!(examined.contains("[!]resource-claim-templates: the watch failed\n"), "{examined}");
+    assert!(
+        examined.contains("[!]resource-claims: the watch failed\n") && examined.contains("and 3 more"),
+        "{examined}"
+    );
     cluster.api.create(&binding).await.ok();
     all_know(cluster).await;
     eventually("it is said again", async || !said().await.is_empty()).await;

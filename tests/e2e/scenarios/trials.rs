@@ -61,11 +61,9 @@ pub(super) async fn check_fails_until_every_server_answers_in_the_configured_mod
     for server in cluster.servers().await {
         names.push(server["metadata"]["name"].as_str().unwrap().to_owned());
     }
-    for name in &names {
-        let told = format!("`{name}` is in the mode `inject`, and `audit` is configured");
-        let failed = [("servers", "fail", told.as_str()), ("release", "warn", "0 updated")];
-        reports(cluster, &[], &failed).await;
-    }
+    names.sort();
+    let told = format!("each of `{}` is in the mode `inject`, and `audit` is configured", names.join("`, `"));
+    reports(cluster, &[], &[("servers", "fail", told.as_str()), ("release", "warn", "0 updated")]).await;
     cluster.api.patch(DEPLOYMENT, &change("inject", false)).await.ok();
     let both = "2 servers in the mode `inject`: ";
     eventually("both servers are in the configured mode", async || {
