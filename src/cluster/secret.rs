@@ -50,8 +50,8 @@ pub fn reconciled(
 ) -> anyhow::Result<(Value, String, Option<&'static str>)> {
     use std::time::Duration;
     let stored = serde_json::from_value(data.clone()).map(|data| parse(&data)).ok().and_then(Result::ok);
-    let hours = |hours| Duration::from_secs(hours * 60 * 60);
-    let durations = super::Durations { certificate: hours(90 * 24), ca: hours(3650 * 24) };
+    let days = |days: u64| Duration::from_hours(days * 24);
+    let durations = super::Durations { certificate: days(90), ca: days(3650) };
     let names = ["fabric-injector.fabric-system.svc".to_owned()];
     let (certificates, change) = Certificates::reconciled(stored, &names, durations, trusted, now)?;
     let mut data = merge_patch(&certificates, "1")["data"].take();

@@ -20,7 +20,8 @@ pub fn inject_thrice(policies: &PolicySet, input: &Input) {
         Outcome::Mutated(mutated) => {
             assert_patched(&input.pod, mutated);
             let replaced = first.warnings.iter().filter(|warning| warning.code() == "replaced");
-            let lost = lost::unexplained(&input.pod, &mutated.pod, replaced.map(|warning| warning.path.as_str()));
+            let lost =
+                lost::unexplained(&input.pod, &mutated.pod, replaced.map(|warning| warning.path.as_str()));
             assert!(lost.is_none(), "{lost:?} is lost\n{}\n{}", input.pod, mutated.pod);
             &mutated.pod
         }

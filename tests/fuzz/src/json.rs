@@ -11,10 +11,67 @@ const MOST_KEPT: usize = 4096;
 
 /// Strings that are read as something else, or written in a special way.
 const TEXTS: &[&str] = &[
-    "", "0", "1", "8", "-1", "1e3", "8Gi", "0.5", "9223372036854775807", "18446744073709551616", "true", "on", "null",
-    "~", "=", "<<", "*", "a", "A=B", "a: b", "- a", "# a", " a", "a ", "a,b", "[]", "{}", "/", "//dev/shm/", "$(A)", "$$(A)",
-    "${a}", "${pod.spec}", "x\ny", "x\n", "\n", "\t", "\u{1}", "\u{85}", "\u{2028}", "\u{feff}", "é", "😀", "'", "\"", "\\",
-    "0x1F", "0o7", "1_000", "1:30", "2001-01-01", ".inf", "&a", "!a", "|", ">", "%", "@", "`", "---", "...",
+    "",
+    "0",
+    "1",
+    "8",
+    "-1",
+    "1e3",
+    "8Gi",
+    "0.5",
+    "9223372036854775807",
+    "18446744073709551616",
+    "true",
+    "on",
+    "null",
+    "~",
+    "=",
+    "<<",
+    "*",
+    "a",
+    "A=B",
+    "a: b",
+    "- a",
+    "# a",
+    " a",
+    "a ",
+    "a,b",
+    "[]",
+    "{}",
+    "/",
+    "//dev/shm/",
+    "$(A)",
+    "$$(A)",
+    "${a}",
+    "${pod.spec}",
+    "x\ny",
+    "x\n",
+    "\n",
+    "\t",
+    "\u{1}",
+    "\u{85}",
+    "\u{2028}",
+    "\u{feff}",
+    "é",
+    "😀",
+    "'",
+    "\"",
+    "\\",
+    "0x1F",
+    "0o7",
+    "1_000",
+    "1:30",
+    "2001-01-01",
+    ".inf",
+    "&a",
+    "!a",
+    "|",
+    ">",
+    "%",
+    "@",
+    "`",
+    "---",
+    "...",
 ];
 
 /// Random choices for one change.
@@ -159,7 +216,11 @@ pub fn mutate(data: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
         let part = clone_of(&mut value, at);
         let at = if kept.len() < MOST_KEPT { kept.len() } else { dice.below(MOST_KEPT) };
         kept.truncate(MOST_KEPT);
-        if at == kept.len() { kept.push(part) } else { kept[at] = part }
+        if at == kept.len() {
+            kept.push(part)
+        } else {
+            kept[at] = part
+        }
         for _ in 0..=dice.below(4) {
             dice.change(&mut value, &mut |dice| kept[dice.below(kept.len())].clone());
         }
@@ -174,7 +235,8 @@ pub fn mutate(data: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
 
 /// Adds, replaces or removes something in a map, as a text decides.
 pub fn change_by(text: &str, map: &mut Map<String, Value>) {
-    let seed = text.bytes().fold(17_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let seed =
+        text.bytes().fold(17_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let mut dice = Dice::new(seed, false);
     let mut value = Value::Object(std::mem::take(map));
     for _ in 0..=dice.below(2) {

@@ -67,7 +67,8 @@ pub fn compare(stream: &str) {
         (Err(_), Err(_)) => {}
         (Err(error), Ok(expected)) if classes::refused(&kind(error)).is_none() => {
             let before = classes::before(stream, error);
-            let before = before.unwrap_or_else(|| panic!("{stream:?}\n  is refused: {error}\n  not {expected:?}"));
+            let before =
+                before.unwrap_or_else(|| panic!("{stream:?}\n  is refused: {error}\n  not {expected:?}"));
             // Of a few streams, kubectl refuses the part.
             let Ok(before) = read(before) else { return };
             let same = expected.len() >= before.len() && all_same(&before, &expected[..before.len()]);
@@ -75,7 +76,10 @@ pub fn compare(stream: &str) {
         }
         (Err(_), Ok(_)) => {}
         (Ok(values), Err(error)) => {
-            assert!(classes::accepted(error).is_some(), "{stream:?}\n  is read as {values:?}\n  refused: {error}");
+            assert!(
+                classes::accepted(error).is_some(),
+                "{stream:?}\n  is read as {values:?}\n  refused: {error}"
+            );
         }
     }
 }

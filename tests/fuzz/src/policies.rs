@@ -43,7 +43,7 @@ pub fn every_provider() -> &'static PolicySet {
 }
 
 /// As many policies are kept.
-const MOST: usize = 64;
+const MOST: usize = 256;
 
 type Kept = HashMap<(String, String), Option<Rc<PolicySet>>>;
 
@@ -69,7 +69,10 @@ pub fn load(policy: &str, settings: &Map<String, Value>) -> Option<Rc<PolicySet>
 fn read(policy: &str, settings: &Map<String, Value>) -> Option<PolicySet> {
     let definition = match builtin::find(policy) {
         Some(policy) => policy.definition().ok()?,
-        None => definitions(&[PolicyFile::read("a.yaml", policy).ok()?], builtin::files()).ok()?.into_iter().next()?,
+        None => definitions(&[PolicyFile::read("a.yaml", policy).ok()?], builtin::files())
+            .ok()?
+            .into_iter()
+            .next()?,
     };
     let setting = |(name, value): (&String, &Value)| {
         let parameter = definition.parameters.iter().find(|parameter| parameter.name == *name)?;

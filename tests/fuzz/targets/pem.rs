@@ -11,7 +11,9 @@ use fabric_injector::{cluster, server};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
 
-fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u32| { fabric_fuzz::mutate(data, size, most, seed) });
+fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u32| {
+    fabric_fuzz::mutate(data, size, most, seed)
+});
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(input) = serde_json::from_slice::<Value>(bytes) else { return };
@@ -31,9 +33,8 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok((after, bundle, change)) = cluster::reconciled_secret(&data, &trusted, now) else { return };
         (data, trusted) = (after, bundle);
         if change.is_none() {
-            let text = |key: &str| {
-                String::from_utf8(STANDARD.decode(data[key].as_str().unwrap()).unwrap()).unwrap()
-            };
+            let text =
+                |key: &str| String::from_utf8(STANDARD.decode(data[key].as_str().unwrap()).unwrap()).unwrap();
             server::load(&text("tls.crt"), &text("tls.key"), Some(&trusted), now).unwrap();
             return;
         }

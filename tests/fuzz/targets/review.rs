@@ -12,7 +12,9 @@ use fabric_tools::lint;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
 
-fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u32| { fabric_fuzz::mutate(data, size, most, seed) });
+fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u32| {
+    fabric_fuzz::mutate(data, size, most, seed)
+});
 
 fuzz_target!(|body: &[u8]| {
     let policies = built_in(body.len());
@@ -39,8 +41,8 @@ fn review(policies: &PolicySet, body: &[u8]) -> Result<Answer, BadReview> {
     let context = PodContext { work: Some(work(body.len())), ..PodContext::default() };
     let counted = context.work.clone().unwrap();
     let (mode, on_error) = (Mode::Inject, OnError::Deny);
-    let answer =
-        Reviewer { policies, evaluate: &mutate, mode, on_error, has_changed: &|| false }.answer(body, context);
+    let answer = Reviewer { policies, evaluate: &mutate, mode, on_error, has_changed: &|| false }
+        .answer(body, context);
     assert_within_limits(&counted, body.len());
     answer
 }
