@@ -79,7 +79,8 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
     if !rules.any(creates) {
         return Some("none of its `rules` is for new pods".to_owned());
     }
-    let of_advice = seen.facts.advice.iter().flat_map(|all| list(all, "webhooks").filter(is_advice));
+    let of_advice =
+        seen.facts.advice.iter().flat_map(|all| list(all, "webhooks").filter(|entry| is_advice(entry)));
     if of_advice.into_iter().any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
         return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
     }
@@ -95,14 +96,14 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
 }
 
 /// Returns whether an entry is the webhook for advice on workloads.
-fn is_advice(entry: &&Value) -> bool {
+fn is_advice(entry: &Value) -> bool {
     entry["name"] == ADVICE
 }
 
 /// What selects the same namespaces as the webhook, unless somebody edited one of them: the webhook for advice, and the
 /// guard, which also has that of the servers.
 pub fn other_selectors<'f>(advice: &'f Read, guard: &'f Read) -> Vec<&'f Value> {
-    let of_advice = advice.iter().flat_map(|all| list(all, "webhooks").filter(is_advice));
+    let of_advice = advice.iter().flat_map(|all| list(all, "webhooks").filter(|entry| is_advice(entry)));
     let of_guard = guard.iter().map(|policy| &policy["spec"]["matchConstraints"]);
     of_advice.chain(of_guard.filter(|constraints| constraints.is_object())).collect()
 }
