@@ -74,10 +74,10 @@ async function fill() {
 async function open() {
   document.querySelector("#commit").textContent = examples.commit;
   const content = location.hash.length > 1 ? await fromFragment(location.hash.slice(1), Object.keys(tabs)) : undefined;
-  const filled = fill();
   show(content?.tab ?? "log", false);
+  // It needs nothing that the program has to be asked for.
   if (!content) await tabs.log.load(examples.log[0]);
-  const load = await filled;
+  const load = await fill();
   for (const name of ["log", "manifest"]) if (name !== content?.tab) await tabs[name].load(examples[name][0]);
   if (content?.tab !== "policy") await load("aws-efa");
   if (content) await tabs[content.tab].load(content);

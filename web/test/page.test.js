@@ -108,10 +108,10 @@ test("what is loaded is at most 2 MB, compressed", () => {
 });
 
 test("the first result is there within a second of opening", async () => {
-  const begin = performance.now();
   await open(undefined, { ready: false });
   await shows("the data between nodes uses TCP");
-  const time = performance.now() - begin;
+  // Since the navigation began.
+  const time = await page.evaluate(() => performance.now());
   console.log(`first result: ${time.toFixed(0)} ms`);
   assert.ok(time < 1000 * SLOWNESS, `${time} ms`);
   await ready();
