@@ -42,7 +42,7 @@ pub(super) fn takes(policy: &Policy, namespace: &str) -> bool {
 }
 
 /// The namespaces whose pods the webhook gets.
-fn in_scope<'f>(seen: &Seen<'f>) -> Result<impl Iterator<Item = &'f Value> + use<'f>, Finding> {
+pub(super) fn in_scope<'f>(seen: &Seen<'f>) -> Result<impl Iterator<Item = &'f Value> + use<'f>, Finding> {
     let webhook = &seen.webhook()?["webhooks"][0];
     let all = seen.facts.namespaces.as_ref().map_err(unread)?;
     Ok(list(all, "items").filter(move |namespace| selects(webhook, namespace)))

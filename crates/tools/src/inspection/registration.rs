@@ -9,7 +9,7 @@ use fabric_engine::registration::{
 };
 use fabric_yaml::counted;
 
-use super::namespaces::selects;
+use super::namespaces::{in_scope, selects};
 use super::release::{OTHER_VERSION, is_other_version, registered};
 use super::{
     CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_wrong, list, missing, name, names, ok,
@@ -58,7 +58,7 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
         return ok(calls);
     }
     let told = format!("{calls}, and its `namespaceSelector` leaves out pods of {}", names(&left_out));
-    if only_selected(seen, &[&webhook["webhooks"][0]], &Value::Null).is_empty() {
+    if in_scope(seen)?.all(|one| seen.release.namespace() == Some(name(one))) {
         return fail(format!("{told}: no namespace is left"), RESTORE);
     }
     warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
@@ -79,9 +79,7 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
     if !rules.any(creates) {
         return Some("none of its `rules` is for new pods".to_owned());
     }
-    let of_advice =
-        seen.facts.advice.iter().flat_map(|all| list(all, "webhooks").filter(|entry| is_advice(entry)));
-    if of_advice.into_iter().any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
+    if of_advice(&seen.facts.advice).any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
         return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
     }
     let on_error = seen.release.option("--on-error").next();
@@ -95,24 +93,23 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
     })
 }
 
-/// Returns whether an entry is the webhook for advice on workloads.
-fn is_advice(entry: &Value) -> bool {
-    entry["name"] == ADVICE
+/// The entry of the webhook for advice on workloads.
+fn of_advice(advice: &Read) -> impl Iterator<Item = &Value> {
+    advice.iter().flat_map(|all| list(all, "webhooks")).filter(|entry| entry["name"] == ADVICE)
 }
 
 /// What selects the same namespaces as the webhook, unless somebody edited one of them: the webhook for advice, and the
 /// guard, which also has that of the servers.
 pub fn other_selectors<'f>(advice: &'f Read, guard: &'f Read) -> Vec<&'f Value> {
-    let of_advice = advice.iter().flat_map(|all| list(all, "webhooks").filter(|entry| is_advice(entry)));
     let of_guard = guard.iter().map(|policy| &policy["spec"]["matchConstraints"]);
-    of_advice.chain(of_guard.filter(|constraints| constraints.is_object())).collect()
+    of_advice(advice).chain(of_guard.filter(|constraints| constraints.is_object())).collect()
 }
 
-/// The namespaces that any of these selects, and the last one, if there is one, does not.
+/// The namespaces that any of these selects, and the last one does not.
 fn only_selected<'f>(seen: &Seen<'f>, any: &[&Value], last: &Value) -> Vec<&'f str> {
     let all = seen.facts.namespaces.iter().flat_map(|all| list(all, "items"));
     let selected = |one: &&Value| any.iter().any(|other| selects(other, one));
-    let missed = all.filter(selected).filter(|one| last.is_null() || !selects(last, one));
+    let missed = all.filter(selected).filter(|one| !selects(last, one));
     let servers = seen.release.namespace();
     missed.map(name).filter(|name| Some(*name) != servers).collect()
 }

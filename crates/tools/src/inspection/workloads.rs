@@ -227,15 +227,11 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
     if found.is_empty() {
         return ok("each running pod that requested the fabric is injected, and none was refused lately");
     }
-    let remedy = match seen.causes() {
-        Some(causes) => format!(
-            "{causes}, then what a line names in the pod template, and create the pods again: running ones stay as they \
-             are"
-        ),
-        None => "correct what a line names in the pod template, and create the pods again: running ones stay as they \
-                 are; if new ones come out the same, see `other-webhooks`"
-            .to_owned(),
-    };
+    let first = seen.causes().map(|causes| causes + ", then ").unwrap_or_default();
+    let remedy = format!(
+        "{first}correct what a line names in the pod template, and create the pods again: running ones stay as they \
+         are; if new ones come out the same, see `other-webhooks`"
+    );
     fail(found.join("\n"), remedy)
 }
 
@@ -261,26 +257,28 @@ fn names_added(seen: &Seen<'_>) -> Result<BTreeSet<String>, Finding> {
 /// A line for each workload whose pods were refused, by its newest Event. A workload whose pods were injected later was
 /// refused for a reason that is over.
 fn refusals(events: &Value, all: &Refused, added: &BTreeSet<String>) -> Vec<String> {
-    let mut newest: BTreeMap<String, (&str, &Value)> = BTreeMap::new();
-    for event in list(events, "items").filter(|event| is_refusal(event, added).is_some()) {
+    let mut newest = BTreeMap::new();
+    for event in list(events, "items") {
+        let Some(is_of_added) = is_refusal(event, added) else { continue };
         let object = &event["involvedObject"];
         let owner =
             format!("{} {}/{}", text(object, "kind"), text(object, "namespace"), text(object, "name"));
-        let time = last_time(event);
-        if all.injected.get(&owner).is_none_or(|injected| injected.as_str() < time) {
-            let known = newest.entry(owner).or_insert((time, event));
-            *known = if known.0 < time { (time, event) } else { *known };
+        let this = (last_time(event), !is_of_added, text(event, "message"));
+        if all.injected.get(&owner).is_none_or(|injected| injected.as_str() < this.0) {
+            let known = newest.entry(owner).or_insert(this);
+            *known = this.max(*known);
         }
     }
     // What a policy adds is refused until somebody changes it; an outage ends.
     let mut found: Vec<_> = newest.into_iter().collect();
-    found.sort_by_key(|(_, (_, event))| is_refusal(event, added) != Some(true));
+    found.sort_by_key(|(_, (_, is_other, _))| *is_other);
     let more = found.len().saturating_sub(MOST_EVENTS);
     let more = (more > 0).then(|| format!("and {}", counted(more, "more workload")));
-    let line = |(owner, (_, event)): (String, (&str, &Value))| {
-        format!("new pods of `{owner}` are refused: {}", text(event, "message"))
-    };
-    found.into_iter().take(MOST_EVENTS).map(line).chain(more).collect()
+    let shown = found.into_iter().take(MOST_EVENTS);
+    shown
+        .map(|(owner, (_, _, why))| format!("new pods of `{owner}` are refused: {why}"))
+        .chain(more)
+        .collect()
 }
 
 /// Whether an Event is about pods that were refused: true for what a policy adds.
