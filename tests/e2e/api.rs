@@ -1,10 +1,15 @@
 //! The API server, as any client meets it.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
 use kube::client::Body;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::PATIENCE;
 
 /// A client, with the rights of an administrator unless it stands in for somebody.
 #[derive(Clone)]
@@ -69,9 +74,16 @@ impl Api {
         Ok(Reply { status, warnings, body })
     }
 
+    /// One request, until there is an answer: an API server that restarts gives none.
     async fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Reply {
-        let reply = self.try_send(method, path, content_type, body).await;
-        reply.unwrap_or_else(|error| panic!("{path}: {error}"))
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.try_send(method.clone(), path, content_type, body).await {
+                Ok(reply) => return reply,
+                Err(error) => assert!(Instant::now() < end, "{path}: {error}"),
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Gets an object or a list.

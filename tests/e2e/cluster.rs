@@ -20,7 +20,7 @@ use super::{eventually, kubelet, nodes, workloads};
 /// Where the servers are.
 pub(crate) const SERVERS: &str =
     "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dwebhook";
-const VALUES: &str = "/api/v1/namespaces/fabric-injector/configmaps/fabric-injector-values";
+pub(crate) const VALUES: &str = "/api/v1/namespaces/fabric-injector/configmaps/fabric-injector-values";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/fabric-injector/deployments/fabric-injector";
 
 /// A control plane, nodes, and Helm.
@@ -134,6 +134,11 @@ impl Cluster {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
         command.env_clear().env("KUBECONFIG", &self.control_plane.kubeconfig).args(arguments);
         command
+    }
+
+    /// Kills the API server, and waits until its successor is ready.
+    pub(crate) async fn restart_api_server(&self) {
+        self.control_plane.restart_api_server().await;
     }
 
     /// An API server of the oldest release, for as long as it is kept.

@@ -9,8 +9,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fabric_injector::authority::{Authority, KeyPair};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::api::Api;
 use super::binaries::Binaries;
@@ -34,6 +36,7 @@ pub(crate) struct ControlPlane {
     logs: PathBuf,
     apiserver: PathBuf,
     oldest: PathBuf,
+    api_server: AsyncMutex<Process>,
     _processes: Vec<Process>,
 }
 
@@ -49,20 +52,10 @@ impl ControlPlane {
     pub(crate) async fn start(binaries: &Binaries, folder: &Path, logs: &Path) -> Self {
         let files = Files::write(folder);
         let start = |name: &str, command: &mut Command| Process::start(command, &logs.join(name));
-        let mut processes = vec![
-            start("etcd.log", &mut etcd(binaries, folder)),
-            start("kube-apiserver.log", &mut apiserver(&binaries.apiserver, &files, logs)),
-        ];
+        let mut processes = vec![start("etcd.log", &mut etcd(binaries, folder))];
+        let mut api_server = start("kube-apiserver.log", &mut apiserver(&binaries.apiserver, &files, logs));
         let api = Api::new(&files.kubeconfig("admin")).await;
-        eventually("the API server is ready", async || {
-            assert!(
-                processes.iter_mut().all(|process| process.ended().is_none()),
-                "etcd or the API server ended"
-            );
-            let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
-            ready.is_ok_and(|reply| reply.status == 200)
-        })
-        .await;
+        is_ready(&api, &mut api_server).await;
         processes.push(start("kube-controller-manager.log", &mut controller_manager(binaries, &files)));
         processes.push(start("kube-scheduler.log", &mut scheduler(binaries, &files)));
         // The last thing that a pod needs before it can be admitted.
@@ -79,8 +72,19 @@ impl ControlPlane {
             logs: logs.to_owned(),
             apiserver: binaries.apiserver.clone(),
             oldest: binaries.oldest_apiserver.clone(),
+            api_server: AsyncMutex::new(api_server),
             _processes: processes,
         }
+    }
+
+    /// Kills the API server, starts it again, and waits until it is ready.
+    pub(crate) async fn restart_api_server(&self) {
+        let mut process = self.api_server.lock().await;
+        process.signal(Signal::KILL);
+        eventually("the API server has ended", async || process.ended().is_some()).await;
+        let mut command = apiserver(&self.apiserver, &self.files, &self.logs);
+        *process = Process::start(&mut command, &self.logs.join("kube-apiserver.log"));
+        is_ready(&self.api, &mut process).await;
     }
 
     /// Starts an API server of the oldest release on the same etcd, with objects of its own, on which no controller works.
@@ -108,14 +112,19 @@ impl ControlPlane {
         let kubeconfig = self.files.path(&format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, &text).unwrap();
         let api = Api::new(&text).await;
-        eventually("the API server is ready", async || {
-            assert!(process.ended().is_none(), "the API server `{name}` ended");
-            let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
-            ready.is_ok_and(|reply| reply.status == 200)
-        })
-        .await;
+        is_ready(&api, &mut process).await;
         Beside { kubeconfig, api, _process: process }
     }
+}
+
+/// Waits until an API server is ready.
+async fn is_ready(api: &Api, process: &mut Process) {
+    eventually("the API server is ready", async || {
+        assert!(process.ended().is_none(), "the API server ended");
+        let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
+        ready.is_ok_and(|reply| reply.status == 200)
+    })
+    .await;
 }
 
 fn etcd(binaries: &Binaries, folder: &Path) -> Command {

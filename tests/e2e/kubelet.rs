@@ -48,6 +48,8 @@ pub(crate) struct Node {
     addresses: AtomicU16,
     /// The newest process of each pod that is real, by its name.
     processes: Mutex<HashMap<String, Pid>>,
+    /// The arguments of `prlimit` for each process that starts.
+    limits: Mutex<Vec<String>>,
     /// The logs of pods that only are said to run.
     texts: logs::Texts,
     /// The roots of their containers.
@@ -69,10 +71,15 @@ pub(crate) struct Kubelet {
 }
 
 impl Kubelet {
-    /// Sends a signal to the process of a pod.
+    /// Sends a signal to the process of a pod, which may have ended.
     pub(crate) fn signal(&self, pod: &str, signal: Signal) {
         let id = self.node.processes.lock().unwrap()[pod];
-        kill_process(id, signal).unwrap();
+        let _ = kill_process(id, signal);
+    }
+
+    /// Sets the arguments of `prlimit` for containers that start from now on.
+    pub(crate) fn limit(&self, arguments: &[&str]) {
+        *self.node.limits.lock().unwrap() = arguments.iter().map(|&text| text.to_owned()).collect();
     }
 
     /// Sets the log of a pod.
@@ -101,6 +108,7 @@ pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
         logs,
         addresses: AtomicU16::new(0x0100),
         processes: Mutex::default(),
+        limits: Mutex::default(),
         texts: logs::Texts::default(),
         roots: logs::Roots::default(),
     });

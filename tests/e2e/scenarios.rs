@@ -12,6 +12,7 @@ mod diagnoses;
 mod dry_runs;
 mod examination;
 mod faults;
+mod faults_under_load;
 mod generated_pairs;
 mod hostile_clients;
 mod installations;
@@ -125,6 +126,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     hostile_clients::clients_without_a_certificate_are_refused_and_the_api_server_is_not,
     hostile_clients::pods_are_injected_while_a_client_sends_no_request_to_its_end,
     release::uninstalled_it_leaves_nothing,
+    faults_under_load::no_pod_is_admitted_as_it_came,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,
     installations::kubectl_applies_the_documented_overlay,

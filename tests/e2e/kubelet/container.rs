@@ -27,7 +27,8 @@ pub(super) fn make_root(node: &Node, pod: &Value) -> PathBuf {
 /// Starts the process of a container.
 pub(super) fn start(node: &Node, pod: &Value, container: &Value, root: &Path, address: &str) -> Process {
     let name = pod["metadata"]["name"].as_str().unwrap();
-    let mut command = Command::new("chroot");
+    let mut command = Command::new("prlimit");
+    command.args(&*node.limits.lock().unwrap()).arg("chroot");
     if isolation::has_all_users() {
         command.arg(format!(
             "--userspec={}:{}",

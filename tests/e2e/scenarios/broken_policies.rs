@@ -19,7 +19,7 @@ const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const HOST: &str = "fabric-injector.fabric-injector.svc";
 
-const GOOD: &str = "apiVersion: fabric-injector.io/v1alpha1
+pub(super) const GOOD: &str = "apiVersion: fabric-injector.io/v1alpha1
 kind: FabricPolicy
 metadata: {name: lab}
 spec:
@@ -154,16 +154,19 @@ pub(super) async fn with_managed_certificates_plain_pods_start_whatever_the_poli
     no_broken_policy_stops_plain_pods(cluster, &json!({}), async || ()).await;
 }
 
-/// A Secret with a certificate of an authority.
-async fn make_secret(cluster: &Cluster, name: &str, authority: &Authority) {
+/// The data of a Secret with a new certificate of an authority.
+pub(super) fn issue(authority: &Authority) -> Value {
     let (now, life) = (SystemTime::now(), Duration::from_hours(1));
     let issued = authority.issue(&[HOST.to_owned()], &[], now, life).unwrap();
-    let data = json!({
-        "tls.crt": BASE64_STANDARD.encode(&issued.cert), "tls.key": BASE64_STANDARD.encode(&issued.key),
-    });
+    json!({"tls.crt": BASE64_STANDARD.encode(&issued.cert), "tls.key": BASE64_STANDARD.encode(&issued.key)})
+}
+
+/// A Secret with a certificate of an authority.
+pub(super) async fn make_secret(cluster: &Cluster, name: &str, authority: &Authority) {
     let metadata = json!({"namespace": "fabric-injector", "name": name});
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": data,
+        "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls",
+        "data": issue(authority),
     });
     cluster.api.create(&secret).await.ok();
 }

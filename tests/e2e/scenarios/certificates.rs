@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::helm::copy_chart;
-use crate::workloads::{TRIGGER, annotated_template, is_injected, job, pod};
+use crate::workloads::{TRIGGER, annotated_template, efa_devices, is_injected, job, pod};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 const SECRET: &str = "/api/v1/namespaces/fabric-injector/secrets/fabric-injector-tls";
@@ -21,14 +21,14 @@ const SECRET: &str = "/api/v1/namespaces/fabric-injector/secrets/fabric-injector
 const SECONDS: Duration = Duration::from_secs(10);
 
 /// How much earlier than something happened a request may have begun that meets it.
-const SLACK: Duration = Duration::from_millis(200);
+pub(super) const SLACK: Duration = Duration::from_millis(200);
 
 /// What became of the pods that a client asked for.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    injected: usize,
+    pub(super) injected: usize,
     not_injected: Vec<Value>,
-    refused: Vec<(Instant, String)>,
+    pub(super) refused: Vec<(Instant, String)>,
 }
 
 /// Clients that ask for annotated pods without a pause, as dry runs, each on its way through registration, Service and
@@ -72,7 +72,7 @@ async fn ask(api: Api, stop: Arc<AtomicBool>) -> Tally {
         let reply = api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
         if reply.status != 201 {
             tally.refused.push((begun, reply.message().to_owned()));
-        } else if is_injected(&reply.body) {
+        } else if is_injected(&reply.body) && efa_devices(&reply.body) == "32" {
             tally.injected += 1;
         } else {
             tally.not_injected.push(reply.body);
@@ -211,30 +211,33 @@ pub(super) async fn a_server_is_killed_and_every_pod_is_injected(cluster: &Clust
     let namespace = cluster.namespace("killed").await;
     let clients = Clients::start(&cluster.api);
     sleep(Duration::from_millis(500)).await;
-    let victim = names(&cluster.servers().await).remove(0);
-    let killed = Instant::now();
-    cluster.kubelet.signal(&victim, Signal::KILL);
-    let ((), back) = tokio::join!(make_jobs(cluster, &namespace), is_back(cluster, &victim));
+    let ((), (killed, back)) = tokio::join!(make_jobs(cluster, &namespace), kill_one(cluster));
     let tally = clients.stop().await;
     eprintln!("a killed server was back after {:?}; {} pods refused", back - killed, tally.refused.len());
     // What it was answering, and what reaches its address before API servers are told: the dead do not answer. Those
     // are tried again by the controllers, whose pods are all injected.
-    tally.assert_injected_except(&[(killed - SLACK, back)]);
+    tally.assert_injected_except(&[(killed, back)]);
     cluster.remove(&namespace).await;
 }
 
-/// Waits until a server that was killed is ready, and gives when that was.
-async fn is_back(cluster: &Cluster, victim: &str) -> Instant {
+/// Kills a server, and gives from when until when pods may be refused for it: until it is ready.
+pub(super) async fn kill_one(cluster: &Cluster) -> (Instant, Instant) {
+    let victim = cluster.servers().await.remove(0);
+    let name = victim["metadata"]["name"].as_str().unwrap();
+    let killed = Instant::now();
+    cluster.kubelet.signal(name, Signal::KILL);
     eventually("the server is there again", async || {
         cluster.servers().await.iter().all(|pod| {
-            let container = &pod["status"]["containerStatuses"][0];
-            let restarted =
-                pod["metadata"]["name"] != *victim || container["restartCount"].as_u64() >= Some(1);
-            restarted && container["ready"] == true
+            pod["status"]["containerStatuses"][0]["ready"] == true
+                && (pod["metadata"]["name"] != *name || restarts(pod) > restarts(&victim))
         })
     })
     .await;
-    Instant::now()
+    (killed - SLACK, Instant::now())
+}
+
+fn restarts(pod: &Value) -> u64 {
+    pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap()
 }
 
 fn names(pods: &[Value]) -> Vec<String> {

@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fabric_injector::authority::Authority;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::process::Command;
 
+use super::broken_policies::{issue, make_secret};
 use super::{release, values};
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
@@ -19,7 +20,6 @@ use crate::workloads::{annotated_template, is_injected, pod};
 
 const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
-const NAME: &str = "fabric-injector.fabric-injector.svc";
 
 /// Installs what `kubectl` is given, sees a pod injected, and removes it again.
 async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
@@ -92,22 +92,11 @@ pub(super) async fn kubectl_applies_a_kustomization_of_another_cloud(cluster: &C
     comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
 }
 
-/// A Secret with a new certificate of an authority.
-fn secret(authority: &Authority) -> Value {
-    let (now, life) = (SystemTime::now(), Duration::from_hours(1));
-    let issued = authority.issue(&[NAME.to_owned()], &[], now, life).unwrap();
-    let data = json!({
-        "tls.crt": BASE64_STANDARD.encode(&issued.cert), "tls.key": BASE64_STANDARD.encode(&issued.key),
-    });
-    let metadata = json!({"namespace": "fabric-injector", "name": "brought"});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": data})
-}
-
 pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster: &Cluster) {
     // From certificates of the servers' own, which those that are there still must not put back.
     cluster.ensure(&values()).await;
     let authority = Authority::new(SystemTime::now()).unwrap();
-    cluster.api.create(&secret(&authority)).await.ok();
+    make_secret(cluster, "brought", &authority).await;
     let mut values = values();
     values["tls"] = json!({"secretName": "brought", "caBundle": authority.cert});
     values["nodes"] = json!({"watch": false});
@@ -124,7 +113,7 @@ pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster
     let reloads = "fabric_injector_reloads_total{what=\"certificate\",result=\"success\"}";
     let before = cluster.metric(reloads).await;
     let brought = format!("{SECRETS}/brought");
-    cluster.api.merge(&brought, &json!({"data": secret(&authority)["data"]})).await.ok();
+    cluster.api.merge(&brought, &json!({"data": issue(&authority)})).await.ok();
     eventually("all servers have the new certificate", async || {
         let asked = pod("default", "asked", &annotated_template());
         let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
