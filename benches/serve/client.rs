@@ -48,11 +48,11 @@ impl Client {
         Self { connections: open }
     }
 
-    /// Keeps a request in flight on each connection for this time.
-    pub(crate) async fn load(&mut self, body: &[u8], time: Duration) -> Load {
+    /// Keeps a request in flight on each connection for this time, or begins one each so often.
+    pub(crate) async fn load(&mut self, body: &[u8], time: Duration, every: Duration) -> Load {
         let body = Bytes::copy_from_slice(body);
         let end = Instant::now() + time;
-        let one = |connection| tokio::spawn(one_after_another(connection, body.clone(), end));
+        let one = |connection| tokio::spawn(one_after_another(connection, body.clone(), end, every));
         let tasks: Vec<_> = self.connections.drain(..).map(one).collect();
         let mut latencies = Vec::new();
         for task in tasks {
@@ -68,6 +68,7 @@ async fn one_after_another(
     mut sender: SendRequest<Full<Bytes>>,
     body: Bytes,
     end: Instant,
+    every: Duration,
 ) -> (SendRequest<Full<Bytes>>, Vec<Duration>) {
     let mut latencies = Vec::new();
     while Instant::now() < end {
@@ -87,6 +88,7 @@ async fn one_after_another(
             "{}",
             String::from_utf8_lossy(&answer)
         );
+        tokio::time::sleep(every.saturating_sub(began.elapsed())).await;
     }
     (sender, latencies)
 }

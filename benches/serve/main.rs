@@ -6,7 +6,8 @@
 //! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
 //! floor; then memory at rest and the time from start to ready, also with nodes that are watched, of which 500 change
 //! each second. `--nodes` prints that alone. `--seconds 5` and `--rounds 5` are for longer
-//! runs, `--concurrency 16` for another number of requests in flight.
+//! runs, `--concurrency 16` for another number of requests in flight. `--sustained 600` prints how memory grows in so
+//! many seconds at half of the most requests.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,6 +35,7 @@ struct Options {
     rounds: usize,
     concurrency: usize,
     nodes: bool,
+    sustained: Option<u64>,
 }
 
 impl Options {
@@ -51,6 +53,7 @@ impl Options {
             rounds: number("--rounds").unwrap_or(rounds),
             concurrency: number("--concurrency").unwrap_or(16),
             nodes: arguments.iter().any(|argument| argument == "--nodes"),
+            sustained: number("--sustained").map(|seconds| seconds as u64),
         }
     }
 
@@ -84,10 +87,10 @@ async fn run(kind: Kind, body: &[u8], options: &Options) -> Figures {
         process.wait_for_nodes(count).await;
     }
     let mut client = Client::connect(&process, options.concurrency).await;
-    client.load(body, options.time() / 4).await;
+    client.load(body, options.time() / 4, Duration::ZERO).await;
     let before = process.cpu();
     let began = Instant::now();
-    let Load { mut latencies } = client.load(body, options.time()).await;
+    let Load { mut latencies } = client.load(body, options.time(), Duration::ZERO).await;
     let took = began.elapsed().as_secs_f64();
     let cpu = process.cpu() - before;
     latencies.sort_unstable();
@@ -167,6 +170,35 @@ async fn with_nodes(count: usize) {
     println!("{count} nodes: {rests:.1} MiB, {peak:.1} MiB at most, in use after {took:.1} s");
 }
 
+/// The growth of a server's memory, by least squares over the second half of the time, in which nothing is warmed up.
+async fn sustained(seconds: u64, options: &Options) {
+    let process = Process::start(Kind::Server);
+    let mut client = Client::connect(&process, options.concurrency).await;
+    let (body, most) = (payload::annotated(), Duration::from_secs(5));
+    let count = client.load(&body, most, Duration::ZERO).await.latencies.len();
+    let every = most * u32::try_from(2 * options.concurrency).unwrap() / u32::try_from(count).unwrap();
+    let mut samples = Vec::new();
+    let sample = async {
+        for second in 0..seconds {
+            samples.push((f64::from(u32::try_from(second).unwrap()), process.memory("VmRSS:")));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (load, ()) = tokio::join!(client.load(&body, Duration::from_secs(seconds), every), sample);
+    let half = &samples[samples.len() / 2..];
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let mean = |of: fn(&(f64, f64)) -> f64| half.iter().map(of).sum::<f64>() / half.len() as f64;
+    let (x, y) = (mean(|sample| sample.0), mean(|sample| sample.1));
+    let products: f64 = half.iter().map(|sample| (sample.0 - x) * (sample.1 - y)).sum();
+    let squares: f64 = half.iter().map(|sample| (sample.0 - x).powi(2)).sum();
+    println!(
+        "annotated pods at half of the most for {seconds} s: {} answered, none refused; {:.1} MiB, {:+.3} MiB an hour",
+        load.latencies.len(),
+        y,
+        products / squares * 3600.0
+    );
+}
+
 fn main() {
     if std::env::args().any(|argument| argument == floor::ARGUMENT) {
         return floor::serve();
@@ -174,6 +206,9 @@ fn main() {
     let options = Options::read();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
+        if let Some(seconds) = options.sustained {
+            return sustained(seconds, &options).await;
+        }
         if !options.nodes {
             without_nodes(&options).await;
         }
