@@ -279,7 +279,7 @@ pub(super) fn unread_of_status(status: u16, message: String) -> Unread {
 
 /// The message about a request that has no answer by this time.
 pub(super) fn no_answer(limit: Duration) -> String {
-    format!("the API server did not answer within {}", humantime::format_duration(limit))
+    format!("no answer within {}", humantime::format_duration(limit))
 }
 
 /// The innermost cause of an error; the outer ones repeat it.

@@ -156,7 +156,7 @@ const EXAMINATIONS: [(&str, Check); 19] = [
 ];
 
 /// The checks that say why the servers get no pod, and none with a fault of the pod.
-const CAUSES: [&str; 5] = ["release", "webhook", "endpoints", "certificate", "servers"];
+const CAUSES: [&str; 6] = ["release", "webhook", "endpoints", "certificate", "conditions", "servers"];
 
 /// The names of all checks.
 pub fn checks() -> impl Iterator<Item = &'static str> {
@@ -227,7 +227,7 @@ const GRANT: &str =
 
 /// The remedy for a request without an answer.
 const AGAIN: &str =
-    "run `check` again: the other lines are not about this; if it stays, see the log of the API server";
+    "run `check` again: the other lines are not about this; if it stays, see the log of what does not answer";
 
 /// The remedy for a certificate that is not valid yet.
 const CLOCKS: &str = "synchronize the clocks of the nodes: that of the server which made the certificate is ahead, and API \

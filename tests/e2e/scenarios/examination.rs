@@ -147,7 +147,7 @@ async fn registration(cluster: &Cluster) {
     let selector =
         |value: Value| json!([{"op": "replace", "path": "/webhooks/0/objectSelector", "value": value}]);
     cluster.api.patch(WEBHOOK, &selector(json!({"matchLabels": {"a": "b"}}))).await.ok();
-    let edited = ("webhook", "fail", "its `objectSelector` leaves out pods");
+    let edited = ("webhook", "fail", "its `objectSelector` is `");
     reports(cluster, &[], &[edited, ("pod", "fail", "")]).await;
     for key in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"] {
         before["metadata"].as_object_mut().unwrap().remove(key);

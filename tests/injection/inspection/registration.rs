@@ -75,13 +75,31 @@ fn a_registration_that_was_edited_is_reported() {
     let edited = |wanted: &str, pointer: &str, value: Value| {
         reported("webhook", Fail, wanted, &[], |facts| registered(facts, pointer, value.clone()));
     };
-    edited(
-        "its `objectSelector` leaves out pods",
-        "/webhooks/0/objectSelector",
-        json!({"matchLabels": {"a": "b"}}),
-    );
-    edited("none of its `rules` is for new pods", "/webhooks/0/rules", json!([]));
-    edited("none of its `rules` is for new pods", "/webhooks/0/rules/0/operations", json!(["UPDATE"]));
+    let selector = json!({"matchLabels": {"a": "b"}});
+    for (field, pointer, value) in [
+        ("objectSelector", "/webhooks/0/objectSelector", selector),
+        ("rules", "/webhooks/0/rules", json!([])),
+        ("rules", "/webhooks/0/rules/0/operations", json!(["UPDATE"])),
+        ("rules", "/webhooks/0/rules/0/scope", json!("Cluster")),
+        ("clientConfig.service.path", "/webhooks/0/clientConfig/service/path", json!("/mutatee")),
+        ("clientConfig.service.port", "/webhooks/0/clientConfig/service/port", json!(8443)),
+        ("matchPolicy", "/webhooks/0/matchPolicy", json!("Exact")),
+        ("reinvocationPolicy", "/webhooks/0/reinvocationPolicy", json!("Never")),
+    ] {
+        edited(&format!("its `{field}` is `"), pointer, value);
+    }
+    for key in ["name", "namespace"] {
+        let wanted = "and the servers are those of `fabric-injector/fabric-injector`\napply the output";
+        reported("webhook", Fail, wanted, &[], |facts| {
+            registered(facts, &format!("/webhooks/0/clientConfig/service/{key}"), json!("other"));
+        });
+    }
+    let added = "also has `mine`: pods that do not meet it are not injected\nif nobody wants this condition";
+    reported("conditions", Status::Warn, added, &[], |facts| {
+        let mut conditions = webhook()["webhooks"][0]["matchConditions"].clone();
+        conditions.as_array_mut().unwrap().push(json!({"name": "mine", "expression": "false"}));
+        registered(facts, "/webhooks/0/matchConditions", conditions);
+    });
     edited(
         "its `failurePolicy` is `Ignore`, and that of the servers `Fail`",
         "/webhooks/0/failurePolicy",

@@ -67,7 +67,7 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
 #[test]
 fn a_request_without_an_answer_is_no_fault_of_what_it_asks_for() {
     let answers = [
-        "the API server did not answer within 10s",
+        "no answer within 10s",
         "error trying to connect: tcp connect error: Connection refused (os error 111)",
         "invalid peer certificate: UnknownIssuer",
         "The provided continue parameter is too old to display a consistent list result",

@@ -126,7 +126,8 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
          `Job team/old`: the pod is too old; remove the label\n\
          new pods of `Job team/h` are refused: {quota}\n\
          new pods of `Job team/i` are refused: {security}\n\
-         new pods of `Job team/f` are refused: {denied}\ncorrect what a line names"
+         new pods of `Job team/f` are refused: {denied}\nraise the quota, or see `pod-security`, for what the policy adds; \
+         correct what a line names"
     );
     reported("not-injected", Status::Fail, &wanted, &["workloads"], fault);
     // The example of the page.

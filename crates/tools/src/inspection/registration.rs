@@ -21,6 +21,9 @@ const APPLY: &str = "apply the chart or the output of `fabric-injector manifests
 /// The remedy for an object that somebody edited. Helm 3 leaves a selector as it is where the chart has an empty one.
 const RESTORE: &str = "apply the output of `helm get manifest` or of `fabric-injector manifests` with `kubectl apply \
                        --server-side --force-conflicts`: an upgrade by Helm may keep what it did not write";
+/// The remedy for conditions, of which the chart knows those of another ConfigMap by its values.
+const CONDITIONS: &str = "apply the chart or the output of `fabric-injector manifests` again; set `extraPoliciesTriggers` to what \
+                          the policies of `extraPoliciesConfigMap`, if there are any, have in `match`";
 /// What is seen where nothing restricts the account of the servers.
 const OPEN: &str = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their webhook \
                     configurations";
@@ -46,6 +49,10 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     let Some((service, namespace)) = seen.release.service() else {
         return fail(format!("`{}` calls no Service", name(webhook)), APPLY);
     };
+    if let Some(servers) = seen.release.place().filter(|servers| *servers != (service, namespace)) {
+        let other = format!("`{}` calls the Service `{namespace}/{service}`", name(webhook));
+        return fail(format!("{other}, and the servers are those of `{}/{}`", servers.1, servers.0), RESTORE);
+    }
     let policy = text(&webhook["webhooks"][0], "failurePolicy");
     if let Some(edited) = edited(seen, &webhook["webhooks"][0]) {
         return fail(format!("`{}` is not as it was installed: {edited}", name(webhook)), RESTORE);
@@ -64,20 +71,29 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
 }
 
+/// The fields of the webhook that are the same for all values of the chart.
+const FIXED: [(&str, &str); 6] = [
+    ("clientConfig/service/path", r#""/mutate""#),
+    ("clientConfig/service/port", "443"),
+    ("objectSelector", "{}"),
+    (
+        "rules",
+        r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#,
+    ),
+    ("matchPolicy", r#""Equivalent""#),
+    ("reinvocationPolicy", r#""IfNeeded""#),
+];
+
 /// What a hand or another controller changed in the entry of the webhook. That for advice has the same namespaces, and the
 /// servers have the same answer to faults.
 fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
-    let excluded = |what: &str| Some(format!("its `{what}` leaves out pods"));
-    if entry["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
-        return excluded("objectSelector");
-    }
-    let mut rules = list(entry, "rules");
-    let creates = |rule: &Value| {
-        let has = |key, wanted: &str| list(rule, key).any(|one| one == wanted || one == "*");
-        has("apiGroups", "") && has("resources", "pods") && has("operations", "CREATE")
-    };
-    if !rules.any(creates) {
-        return Some("none of its `rules` is for new pods".to_owned());
+    for (path, wanted) in FIXED {
+        let is_wanted = |found: &Value| serde_json::from_str::<Value>(wanted).is_ok_and(|one| one == *found);
+        let found = entry.pointer(&format!("/{path}")).filter(|found| !is_wanted(found));
+        if let Some(found) = found {
+            let path = path.replace('/', ".");
+            return Some(format!("its `{path}` is `{found}`, and that of the chart `{wanted}`"));
+        }
     }
     if of_advice(&seen.facts.advice).any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
         return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
@@ -181,7 +197,20 @@ pub(super) fn conditions(seen: &Seen<'_>) -> Found {
         let open = format!("`{}` has no condition `{ASKS}`: all pods depend on the webhook", name(webhook));
         return fail(open, APPLY);
     }
-    in_step(seen, webhook, &webhook_conditions(seen.policies()?))
+    let wanted = webhook_conditions(seen.policies()?);
+    let found = in_step(seen, webhook, &wanted)?;
+    let is_added = |condition: &&Value| wanted.iter().all(|one| condition["name"] != one.name);
+    let added: Vec<&str> = list(&webhook["webhooks"][0], "matchConditions")
+        .filter(is_added)
+        .map(|condition| text(condition, "name"))
+        .collect();
+    if found.0 != Status::Ok || added.is_empty() {
+        return Ok(found);
+    }
+    warn(
+        format!("`{}` also has {}: pods that do not meet it are not injected", name(webhook), names(added)),
+        "if nobody wants this condition, remove it with `kubectl edit`: neither Helm nor `kubectl apply` does",
+    )
 }
 
 /// Compares the conditions of an object with those of the policies. Another version may write them in another form.
@@ -194,7 +223,7 @@ fn in_step(seen: &Seen<'_>, object: &Value, wanted: &[Condition]) -> Found {
         None => ok(format!("the conditions of `{}` are those of the policies", name(object))),
         Some(condition) => fail(
             format!("the condition `{condition}` of `{}` is not that of the policies", name(object)),
-            APPLY,
+            CONDITIONS,
         ),
     }
 }

@@ -32,12 +32,19 @@ impl<'f> Release<'f> {
         };
         let webhook = webhooks.iter().flat_map(registered).find(is_called);
         let service = webhook.and_then(registration::service);
-        let mut servers = deployments.iter().flat_map(|all| list(all, "items")).filter(is_called);
-        let deployment = servers.find(|object| {
-            let place = (name(object), text(&object["metadata"], "namespace"));
-            arguments(object).next() == Some("serve") && service.is_none_or(|service| service == place)
-        });
-        Self { webhook, deployment }
+        let serves = |object: &&Value| arguments(object).next() == Some("serve");
+        let servers =
+            || deployments.iter().flat_map(|all| list(all, "items")).filter(is_called).filter(serves);
+        let deployment = servers().find(|object| service.is_none_or(|service| service == place(object)));
+        // Somebody may have edited what the webhook calls.
+        let of_name =
+            || servers().find(|object| webhook.is_some_and(|webhook| name(webhook) == name(object)));
+        Self { webhook, deployment: deployment.or_else(of_name) }
+    }
+
+    /// Name and namespace of the Deployment, which are those of the Service.
+    pub(super) fn place(&self) -> Option<(&'f str, &'f str)> {
+        self.deployment.map(place)
     }
 
     /// The name of most of its objects, and the prefix of the others'.
@@ -47,8 +54,7 @@ impl<'f> Release<'f> {
 
     /// The namespace of the servers.
     pub fn namespace(&self) -> Option<&'f str> {
-        let of_service = self.service().map(|(_, namespace)| namespace);
-        of_service.or(self.deployment.map(|object| text(&object["metadata"], "namespace")))
+        self.place().or(self.service()).map(|(_, namespace)| namespace)
     }
 
     /// Name and namespace of the Service that the API server calls.
@@ -80,6 +86,11 @@ impl<'f> Release<'f> {
         let mounted = || self.volume(self.option("--tls-dir").next()?)?["secret"]["secretName"].as_str();
         self.option("--manage-secret").next().or_else(mounted)
     }
+}
+
+/// Name and namespace of an object.
+fn place(object: &Value) -> (&str, &str) {
+    (name(object), text(&object["metadata"], "namespace"))
 }
 
 /// The webhook configurations of this program.

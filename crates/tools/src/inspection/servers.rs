@@ -91,7 +91,11 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
         return Err(unread(&"no server is ready: see the line `servers`".into()));
     }
     for server in servers.iter().filter(|server| server.is_ready) {
-        let in_use = list(server.in_use.as_ref().map_err(unread)?, "policies");
+        let in_use = server.in_use.as_ref().map_err(|error| match error {
+            Unread::Forbidden(_) => unread(error),
+            _ => unread(&"a server does not answer: see the line `servers`".into()),
+        })?;
+        let in_use = list(in_use, "policies");
         let in_use: BTreeSet<String> =
             in_use.map(|policy| format!("{}@{}", text(policy, "name"), text(policy, "digest"))).collect();
         if !in_use.iter().map(String::as_str).eq(loaded.iter().copied()) {

@@ -228,9 +228,12 @@ pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
         return ok("each running pod that requested the fabric is injected, and none was refused lately");
     }
     let first = seen.causes().map(|causes| causes + ", then ").unwrap_or_default();
+    let is_of_added = found.iter().any(|line| OF_ADDED.iter().any(|part| line.contains(part)));
+    let allow = "raise the quota, or see `pod-security`, for what the policy adds; ";
     let remedy = format!(
-        "{first}correct what a line names in the pod template, and create the pods again: running ones stay as they \
-         are; if new ones come out the same, see `other-webhooks`"
+        "{first}{}correct what a line names in the pod template, and create the pods again: running ones stay as \
+         they are; if new ones come out the same, see `other-webhooks`",
+        if is_of_added { allow } else { "" }
     );
     fail(found.join("\n"), remedy)
 }
