@@ -2,9 +2,11 @@
 
 const LONGEST = 10_000;
 
+const newWorker = () => new Worker("worker.js", { type: "module" });
+
 export class Runner {
   #module;
-  #worker;
+  #worker = newWorker();
   #last = Promise.resolve();
 
   // Compiles the program while it arrives.
@@ -21,7 +23,7 @@ export class Runner {
 
   async #start(args, files, read) {
     const module = await this.#module;
-    this.#worker ??= new Worker("worker.js", { type: "module" });
+    this.#worker ??= newWorker();
     const worker = this.#worker;
     return new Promise((resolve) => {
       const end = (message) => {

@@ -5,6 +5,7 @@
 
 mod expressions;
 mod findings;
+mod written;
 
 pub use findings::findings;
 

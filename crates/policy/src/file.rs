@@ -26,6 +26,7 @@ mod yaml_repairs;
 
 pub use composition::{composed, composed_text, definitions, untaken};
 pub use extendable::Extendable;
+pub use library_values::wrong_value;
 pub use other_kind::OtherKind;
 
 use fabric_yaml::{self as yaml, Content, Node, Span};

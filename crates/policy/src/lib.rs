@@ -70,7 +70,9 @@ pub mod source;
 pub mod work;
 
 pub use definition::{About, Containers, Definition, Effect, OnConflict, PolicyCheck, Rule};
-pub use file::{Extendable, OtherKind, PolicyFile, composed, composed_text, definitions, untaken};
+pub use file::{
+    Extendable, OtherKind, PolicyFile, composed, composed_text, definitions, untaken, wrong_value,
+};
 pub use interpolation::Fault;
 pub use keys::KIND;
 pub use matcher::{Matcher, PodContext, SelectedLabel, group_of, kind_and_group};

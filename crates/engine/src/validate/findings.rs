@@ -14,6 +14,7 @@ use fabric_policy::{Diagnostic, OnConflict, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
 use super::expressions::reads;
+use super::written::Written;
 use super::{context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
 use crate::{
@@ -33,6 +34,7 @@ struct Seen {
     lost: BTreeMap<(String, String), String>,
     /// The rules and paths of values that a pod gets.
     won: BTreeSet<(String, String)>,
+    written: Written,
 }
 
 /// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
@@ -84,6 +86,7 @@ impl Seen {
             return;
         };
         for outcome in &trace.outcomes {
+            self.written.add(policy.definition(), pod, outcome);
             let FieldOutcome { author, pointer, state, .. } = outcome;
             let Author::Rule(rule) = author else { continue };
             let path = field_path(pod, pointer);
@@ -100,7 +103,7 @@ impl Seen {
 
     fn findings(self, policy: &Policy) -> Vec<SourceError> {
         let definition = policy.definition();
-        let mut found = Vec::new();
+        let mut found: Vec<Diagnostic> = self.written.findings().collect();
         for check in &definition.checks {
             // Another pod, or another value, may have what the check needs.
             let is_of_samples = reads(definition, check.conditions()).iter().any(|name| {

@@ -1,6 +1,6 @@
 //! Values that the library of a variable does not know, or reads as others.
 
-use fabric_yaml::{Entry, Node};
+use fabric_yaml::{Entry, Node, Span};
 use serde_json::Value;
 
 use crate::known_names::NAMES;
@@ -17,15 +17,20 @@ pub(super) fn finding(entry: &Entry<Node>) -> Option<Diagnostic> {
     if own.is_empty() || own.contains('$') {
         return None;
     }
-    let key = &entry.key;
-    let (code, message, hint) = unknown_word(key, &own).or_else(|| no_number(key, &own)).or_else(|| {
-        let is_list = NAMES.lists.contains(key) && own.trim().contains([';', ' ']);
-        is_list.then(|| {
-            let message = format!("`{key}` is a list, whose items have commas between them and no blanks");
-            (ODD_TEXT, message, "write it as `one,two`".to_owned())
-        })
-    })?;
-    Some(Diagnostic::warning(code, entry.value.span, message).hint(hint))
+    wrong_value(&entry.key, &own, entry.value.span)
+}
+
+/// The warning at a place for the value of a variable that its library does not know, or reads as another.
+pub fn wrong_value(key: &str, own: &str, span: Span) -> Option<Diagnostic> {
+    // In a list of words, a `;` begins the part of another function.
+    let is_odd = |c| matches!(c, ' ' | '|') || c == ';' && !NAMES.values.contains_key(key);
+    let is_list = NAMES.lists.contains(key) && own.trim().contains(is_odd);
+    let list = is_list.then(|| {
+        let message = format!("`{key}` is a list, whose items have commas between them and no blanks");
+        (ODD_TEXT, message, "write it as `one,two`".to_owned())
+    });
+    let (code, message, hint) = list.or_else(|| unknown_word(key, own)).or_else(|| no_number(key, own))?;
+    Some(Diagnostic::warning(code, span, message).hint(hint))
 }
 
 /// A code, a message and a hint.

@@ -30,11 +30,12 @@ pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
         declared.map(|entry| entry.key.as_str()).chain(built_in).chain(["lists", "math"]).collect();
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
-    for map in ["rules", "devices", "checks", "variables"] {
+    for map in ["match", "rules", "devices", "checks", "variables"] {
         visit(spec.get(map), &mut |key, node| {
             let key = if map == "variables" { VARIABLE } else { key };
             found.extend(name(key, node, &names));
             found.extend(left_over(node));
+            found.extend(typographic(node));
             found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
         });
     }
@@ -140,6 +141,15 @@ fn left_over(node: &Node) -> Option<Diagnostic> {
     let warning =
         Diagnostic::warning(ODD_TEXT, node.span, "a `}` is left over, and becomes a part of the value");
     is_odd.then(|| warning.hint("an expression ends at its first `}`: leave out the other one"))
+}
+
+/// The warning for quotes of word processors, which are no quotes in YAML.
+fn typographic(node: &Node) -> Option<Diagnostic> {
+    let text = node.text()?.text;
+    let within = text.strip_prefix(['“', '”', '‘', '’'])?.trim_end_matches(['“', '”', '‘', '’']);
+    let warning =
+        Diagnostic::warning(ODD_TEXT, node.span, format!("the quotes of `{text}` are a part of it"));
+    Some(warning.hint(format!("write `\"{within}\"`, with straight quotes")))
 }
 
 /// The warning for a text without quotes that ends before a `#` on its line.

@@ -15,7 +15,7 @@ use fabric_yaml::Span;
 /// A piece of a Pod, in which expressions take the place of values.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    pub(crate) span: Span,
+    pub span: Span,
     pub(super) content: Content,
 }
 
