@@ -231,7 +231,8 @@ const AGAIN: &str =
 
 /// The remedy for a certificate that is not valid yet.
 const CLOCKS: &str = "synchronize the clocks of the nodes: that of the server which made the certificate is ahead, and API \
-                      servers accept the certificate only when its validity has begun";
+                      servers accept the certificate only when its validity has begun; or delete the Secret, if the \
+                      servers manage it";
 
 /// A check without the object that it needs.
 fn unread(error: &Unread) -> Finding {

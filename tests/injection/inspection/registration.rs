@@ -94,6 +94,20 @@ fn a_registration_that_was_edited_is_reported() {
             registered(facts, &format!("/webhooks/0/clientConfig/service/{key}"), json!("other"));
         });
     }
+    for (at, pointer, value) in [
+        (0, "/clientConfig/service/path", json!("/other")),
+        (0, "/clientConfig/service/name", json!("other")),
+        (0, "/failurePolicy", json!("Fail")),
+        (1, "/clientConfig/service/port", json!(8443)),
+        (1, "/clientConfig/service/path", json!("/other")),
+        (1, "/objectSelector", json!({"matchLabels": {"a": "b"}})),
+        (1, "/failurePolicy", json!("Fail")),
+    ] {
+        let wanted = "fabric-injector.io` is not as it was installed: it";
+        reported("advice", Status::Warn, wanted, &[], |facts| {
+            *facts.advice.as_mut().unwrap()["webhooks"][at].pointer_mut(pointer).unwrap() = value.clone();
+        });
+    }
     let added = "also has `mine`: pods that do not meet it are not injected\nif nobody wants this condition";
     reported("conditions", Status::Warn, added, &[], |facts| {
         let mut conditions = webhook()["webhooks"][0]["matchConditions"].clone();
@@ -107,7 +121,7 @@ fn a_registration_that_was_edited_is_reported() {
     );
     let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["x"]}]});
     edited(
-        "its `namespaceSelector` is another than that of `workloads",
+        "its `namespaceSelector` and that of `workloads",
         "/webhooks/0/namespaceSelector",
         selector.clone(),
     );

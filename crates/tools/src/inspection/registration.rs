@@ -10,7 +10,7 @@ use fabric_engine::registration::{
 use fabric_yaml::counted;
 
 use super::namespaces::{in_scope, selects};
-use super::release::{OTHER_VERSION, is_other_version, registered};
+use super::release::{OTHER_VERSION, WEBHOOK, is_other_version, registered};
 use super::{
     CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_wrong, list, missing, name, names, ok,
     servers, text, unread, warn,
@@ -27,8 +27,9 @@ const CONDITIONS: &str = "apply the chart or the output of `fabric-injector mani
 /// What is seen where nothing restricts the account of the servers.
 const OPEN: &str = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their webhook \
                     configurations";
-/// The name of the webhook for advice on workloads.
+/// The names of the webhooks for advice on workloads, and for the review of policies.
 const ADVICE: &str = "workloads.fabric-injector.io";
+const REVIEW: &str = "policies.fabric-injector.io";
 /// The longest time before the expiry of a certificate that is reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 
@@ -47,14 +48,11 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
         return fail(several, "uninstall all but one; `--name` chooses the one to check");
     }
     let Some((service, namespace)) = seen.release.service() else {
-        return fail(format!("`{}` calls no Service", name(webhook)), APPLY);
+        let again = format!("delete it, and {APPLY}");
+        return fail(format!("`{}` calls no Service", name(webhook)), again);
     };
-    if let Some(servers) = seen.release.place().filter(|servers| *servers != (service, namespace)) {
-        let other = format!("`{}` calls the Service `{namespace}/{service}`", name(webhook));
-        return fail(format!("{other}, and the servers are those of `{}/{}`", servers.1, servers.0), RESTORE);
-    }
     let policy = text(&webhook["webhooks"][0], "failurePolicy");
-    if let Some(edited) = edited(seen, &webhook["webhooks"][0]) {
+    if let Some(edited) = edited_for_pods(seen, &webhook["webhooks"][0]) {
         return fail(format!("`{}` is not as it was installed: {edited}", name(webhook)), RESTORE);
     }
     let calls =
@@ -71,23 +69,28 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
 }
 
-/// The fields of the webhook that are the same for all values of the chart.
-const FIXED: [(&str, &str); 6] = [
-    ("clientConfig/service/path", r#""/mutate""#),
-    ("clientConfig/service/port", "443"),
-    ("objectSelector", "{}"),
+/// The fields that are the same for all values of the chart, of one webhook or of all.
+const FIXED: [(Option<&str>, &str, &str); 10] = [
+    (Some(WEBHOOK), "clientConfig/service/path", r#""/mutate""#),
+    (Some(ADVICE), "clientConfig/service/path", r#""/validate-workloads""#),
+    (Some(REVIEW), "clientConfig/service/path", r#""/validate-policies""#),
+    (None, "clientConfig/service/port", "443"),
+    (None, "objectSelector", "{}"),
     (
+        Some(WEBHOOK),
         "rules",
         r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#,
     ),
-    ("matchPolicy", r#""Equivalent""#),
-    ("reinvocationPolicy", r#""IfNeeded""#),
+    (None, "matchPolicy", r#""Equivalent""#),
+    (Some(WEBHOOK), "reinvocationPolicy", r#""IfNeeded""#),
+    (Some(ADVICE), "failurePolicy", r#""Ignore""#),
+    (Some(REVIEW), "failurePolicy", r#""Ignore""#),
 ];
 
-/// What a hand or another controller changed in the entry of the webhook. That for advice has the same namespaces, and the
-/// servers have the same answer to faults.
+/// What a hand or another controller changed in the entry of a webhook.
 fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
-    for (path, wanted) in FIXED {
+    let of_entry = FIXED.iter().filter(|(webhook, ..)| webhook.is_none_or(|name| entry["name"] == name));
+    for (_, path, wanted) in of_entry {
         let is_wanted = |found: &Value| serde_json::from_str::<Value>(wanted).is_ok_and(|one| one == *found);
         let found = entry.pointer(&format!("/{path}")).filter(|found| !is_wanted(found));
         if let Some(found) = found {
@@ -95,8 +98,21 @@ fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
             return Some(format!("its `{path}` is `{found}`, and that of the chart `{wanted}`"));
         }
     }
+    let service = &entry["clientConfig"]["service"];
+    let (service, namespace) = (text(service, "name"), text(service, "namespace"));
+    let (servers, of_servers) = seen.release.place().filter(|servers| *servers != (service, namespace))?;
+    let calls = format!("it calls the Service `{namespace}/{service}`");
+    Some(format!("{calls}, and the servers are those of `{of_servers}/{servers}`"))
+}
+
+/// What was changed in the entry of the webhook for pods. That for advice has the same namespaces, and the servers have
+/// the same answer to faults.
+fn edited_for_pods(seen: &Seen<'_>, entry: &Value) -> Option<String> {
+    if let Some(edited) = edited(seen, entry) {
+        return Some(edited);
+    }
     if of_advice(&seen.facts.advice).any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
-        return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
+        return Some(format!("its `namespaceSelector` and that of `{ADVICE}` are not the same"));
     }
     let on_error = seen.release.option("--on-error").next();
     let wanted = if on_error == Some("allow") { "Ignore" } else { "Fail" };
@@ -183,11 +199,11 @@ fn trust(seen: &Seen<'_>, webhook: &Value, error: &str) -> &'static str {
 /// The remedy for a certificate, by its source.
 fn source(seen: &Seen<'_>, webhook: &Value) -> &'static str {
     if seen.release.option("--manage-webhook").next().is_some() {
-        "the replicas renew it and write `caBundle`: see their log for `reconciliation failed`"
+        "the replicas renew it and write `caBundle`: see their log for errors"
     } else if webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"].is_string() {
         "cert-manager renews it and writes `caBundle`: see `kubectl describe certificate`"
     } else {
-        "renew the certificate in the Secret, and set `tls.caBundle` to the CA that signed it"
+        "renew the certificate in the Secret, and set `tls.caBundle` if another CA signed it"
     }
 }
 
@@ -242,6 +258,11 @@ pub(super) fn advice(seen: &Seen<'_>) -> Found {
             ),
             None => ok("no webhook for advice on workloads or for policies is registered"),
         };
+    }
+    for entry in list(advice, "webhooks") {
+        if let Some(edited) = edited(seen, entry) {
+            return warn(format!("`{}` is not as it was installed: {edited}", text(entry, "name")), RESTORE);
+        }
     }
     match &seen.facts.certificate.as_ref().map_err(unread)?.accepted_for_advice {
         Ok(()) => ok(format!("API servers accept the certificate for {}, too", webhooks(advice))),

@@ -9,7 +9,7 @@ use fabric_policy::claims::DEVICE_CLASS;
 use super::{Found, Read, Seen, fail, list, name, ok, text, unread, warn};
 
 /// The name of the webhook for pods.
-const WEBHOOK: &str = "pods.fabric-injector.io";
+pub(super) const WEBHOOK: &str = "pods.fabric-injector.io";
 /// The oldest supported minor version of Kubernetes 1, as in the chart.
 const OLDEST: u64 = 30;
 
