@@ -264,6 +264,17 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     let gone = "namespaces \"default\" not found";
     as_answered(Warn, "not checked: namespaces \"default\" not found", Err(gone), &[]);
     as_answered(Fail, "the pod does not meet the conditions", plain(), &[]);
+    reported(
+        "pod",
+        Fail,
+        "is not injected: another webhook removes `lab/fabric`\ncorrect the webhook",
+        &[],
+        |facts| {
+            let mut dry_runs = dry_run(plain(), &[]).unwrap();
+            dry_runs[0].asked["metadata"]["annotations"] = json!({"lab/fabric": "true"});
+            facts.dry_runs = Ok(dry_runs);
+        },
+    );
     as_answered(Fail, "fabric-injector: no GPU", plain(), &["fabric-injector: no GPU", "another"]);
     as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);
     let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";

@@ -108,6 +108,20 @@ fn a_registration_that_was_edited_is_reported() {
             *facts.advice.as_mut().unwrap()["webhooks"][at].pointer_mut(pointer).unwrap() = value.clone();
         });
     }
+    let rule =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]);
+    for (at, pointer, value) in [
+        (0, "/spec/matchConstraints/resourceRules", rule.clone()),
+        (0, "/spec/matchConstraints/excludeResourceRules", rule),
+        (0, "/spec/matchConstraints/objectSelector", json!({"matchLabels": {"a": "b"}})),
+        (1, "/spec/matchResources", json!({"objectSelector": {"matchLabels": {"a": "b"}}})),
+    ] {
+        reported("guard", Status::Warn, "the guard is not as it was installed: its `", &[], |facts| {
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            let parent = facts.guard[at].as_mut().unwrap().pointer_mut(parent).unwrap();
+            parent[key] = value.clone();
+        });
+    }
     let added = "also has `mine`: pods that do not meet it are not injected\nif nobody wants this condition";
     reported("conditions", Status::Warn, added, &[], |facts| {
         let mut conditions = webhook()["webhooks"][0]["matchConditions"].clone();

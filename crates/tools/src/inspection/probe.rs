@@ -1,6 +1,6 @@
 //! The creation of a pod as a dry run, which passes through registration, Service, certificate and policy.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use fabric_engine::admission::{UNCHANGED, WOULD_BE_INJECTED};
 use fabric_engine::policy_set::PolicySet;
@@ -8,7 +8,7 @@ use fabric_engine::{PROVIDER, SKIPPED, STAMP};
 use fabric_policy::interpolation::text_of;
 
 use super::namespaces::{enforces_level, selects, takes};
-use super::{Found, Read, Release, Seen, Unread, fail, list, name, ok, unread};
+use super::{Found, Read, Release, Seen, Unread, fail, list, name, names, ok, unread};
 
 /// The choices of the user for the pod.
 #[derive(Debug, Clone, Default)]
@@ -139,6 +139,15 @@ fn finding(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
             fail(format!("{place} is left alone by the policy{said}"), has_reason)
         }
         (None, None) => {
+            let keys = dry_run.asked["metadata"]["annotations"].as_object().into_iter().flat_map(Map::keys);
+            let removed: Vec<&String> = keys.filter(|key| stamp(key).is_none()).collect();
+            if said.is_empty() && !removed.is_empty() {
+                let told = format!("{place} is not injected: another webhook removes {}", names(removed));
+                return fail(
+                    told,
+                    "correct the webhook: `kubectl get mutatingwebhookconfigurations` lists all",
+                );
+            }
             let seen_so = format!("{place} is not injected: it has no annotation `{STAMP}`{said}");
             fail(seen_so, if said.is_empty() { uncalled(seen, namespace) } else { has_reason.to_owned() })
         }

@@ -87,16 +87,28 @@ const FIXED: [(Option<&str>, &str, &str); 10] = [
     (Some(REVIEW), "failurePolicy", r#""Ignore""#),
 ];
 
+/// The same of the guard.
+const OF_GUARD: [(&str, &str); 3] = [
+    ("spec/matchConstraints/excludeResourceRules", "[]"),
+    ("spec/matchConstraints/objectSelector", "{}"),
+    (
+        "spec/matchConstraints/resourceRules",
+        r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#,
+    ),
+];
+
+/// What is said of a field that is there with another value than this one, in JSON.
+fn other_field(object: &Value, path: &str, wanted: &str) -> Option<String> {
+    let is_other = |found: &&Value| serde_json::from_str::<Value>(wanted).is_ok_and(|one| one != **found);
+    let found = object.pointer(&format!("/{path}")).filter(is_other)?;
+    Some(format!("its `{}` is `{found}`, and that of the chart `{wanted}`", path.replace('/', ".")))
+}
+
 /// What a hand or another controller changed in the entry of a webhook.
 fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
     let of_entry = FIXED.iter().filter(|(webhook, ..)| webhook.is_none_or(|name| entry["name"] == name));
-    for (_, path, wanted) in of_entry {
-        let is_wanted = |found: &Value| serde_json::from_str::<Value>(wanted).is_ok_and(|one| one == *found);
-        let found = entry.pointer(&format!("/{path}")).filter(|found| !is_wanted(found));
-        if let Some(found) = found {
-            let path = path.replace('/', ".");
-            return Some(format!("its `{path}` is `{found}`, and that of the chart `{wanted}`"));
-        }
+    if let Some(other) = of_entry.into_iter().find_map(|(_, path, wanted)| other_field(entry, path, wanted)) {
+        return Some(other);
     }
     let service = &entry["clientConfig"]["service"];
     let (service, namespace) = (text(service, "name"), text(service, "namespace"));
@@ -291,7 +303,12 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
         {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
-        Some([policy, _]) => {
+        Some([policy, binding]) => {
+            let other = OF_GUARD.iter().find_map(|(path, wanted)| other_field(policy, path, wanted));
+            let other = other.or_else(|| other_field(binding, "spec/matchResources", "{}"));
+            if let Some(other) = other {
+                return warn(format!("the guard is not as it was installed: {other}"), RESTORE);
+            }
             let of_webhook: Vec<&Value> =
                 seen.webhook().iter().map(|webhook| &webhook["webhooks"][0]).collect();
             let left_out = only_selected(seen, &of_webhook, &policy["spec"]["matchConstraints"]);

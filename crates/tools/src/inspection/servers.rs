@@ -217,6 +217,7 @@ fn remedy(failed: &[&str]) -> &'static str {
         }
         () if has("]claims: ") => "delete the objects that no pod uses",
         () if has("]certificate: not valid before") => CLOCKS,
+        () if has("]certificate: expired") => "renew it: see the line `certificate`",
         () if has("the last reload failed") => "correct the file that the error names",
         () => WAIT,
     }
