@@ -407,7 +407,8 @@ fn compile(
                     "this variable reads a name of containers, such as `gpus`: read `totalGpus`, the GPUs of the pod, there"
                 }
                 Phase::Container => {
-                    "read `totalGpus`, the GPUs of the pod, or write the condition under `containers` of a rule"
+                    "read `totalGpus`, the GPUs of the pod, or write it under `containers` or `container` of a rule: \
+                     what is for the whole pod cannot differ by container"
                 }
                 _ => "docs/policy.md says where each name can be used",
             };

@@ -316,6 +316,7 @@ fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Di
     format.check(text).map_err(|problem| {
         let hint = match text.strip_suffix('*') {
             Some(start) if what == "namespace" => {
+                let start = start.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-');
                 format!("write `when: podNamespace.startsWith('{start}')`: a namespace has no pattern")
             }
             _ => "write it as the pods have it".to_owned(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::definition::{At, Definition, includes, keys};
 use crate::interpolation::names_in;
+use crate::known_names::NAMES;
 use crate::source::{
     Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest, did_you_mean,
     is_misspelling,
@@ -49,6 +50,8 @@ fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 Some(beginning) => closest(beginning, others.filter_map(|name| name.get(..beginning.len()))),
                 None => closest(pattern, others),
             };
+            // The name of a library's variable is right, and that of the rule is not.
+            let closest = closest.filter(|_| !NAMES.variables.contains(pattern));
             let message = format!("no rule sets a variable `{pattern}`");
             let hint = match closest {
                 Some(closest) if pattern.ends_with('*') => format!("did you mean `{closest}*`?"),

@@ -167,7 +167,8 @@ impl ClaimList {
         let entries = reader::map(node, "`claims`").map_err(|error| error.hint(hint))?;
         reader::check_count(entries.len(), reader::MOST, "`claims`", node.span)?;
         let wrong = |span, problem| {
-            Diagnostic::new(span, problem).hint("write a name and its number, as in `single-gpu: 1`")
+            let hint = "write a name and its number, as in `single-gpu: 1`, or `class:gpu.nvidia.com: 1` for a class";
+            Diagnostic::new(span, problem).hint(hint)
         };
         let entry = |entry: &Entry<Node>| {
             let name = fixed(&Text::on_line(&entry.key, entry.span), names)?;

@@ -198,11 +198,12 @@ impl From<ExecutionError> for Failure {
                 let hint = functions::with_namespace(name).map(|whole| format!("write `{whole}(…)`"));
                 Self { hint, ..Self::from(error.to_string()) }
             }
-            ExecutionError::IndexOutOfBounds(_) => {
-                of(error.to_string(), "guard it with `size(…)`, or write `list[?index].orValue(…)`")
-            }
+            ExecutionError::IndexOutOfBounds(_) => of(
+                error.to_string(),
+                "the first item is `[0]`; for a list that may be shorter, `list[?index].orValue(…)`",
+            ),
             ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
-                of(error.to_string(), "guard it with `x == 0 ? … : …`")
+                of(error.to_string(), "guard it with `x == 0 ? … : …`, or write another divisor than 0")
             }
             ExecutionError::InternalError(reason) if reason == EXHAUSTED => {
                 of(reason.clone(), "loop over less: a macro within a macro costs the product of both")

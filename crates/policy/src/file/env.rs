@@ -1,5 +1,6 @@
 //! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
 
+use super::library_values::wrong_value;
 use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE, reader};
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
@@ -109,7 +110,9 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
         Scalar::Number(number) => {
             let number = number.to_string();
             let number = number.trim_end_matches(".0");
-            Err(in_quotes(format!("put it in quotes, as in `{key}: \"{number}\"`")))
+            let put = || format!("put it in quotes, as in `{key}: \"{number}\"`");
+            let wrong = wrong_value(key, number, node.span).and_then(|wrong| wrong.hint);
+            Err(in_quotes(wrong.unwrap_or_else(put)))
         }
         Scalar::String(_) => {
             reader::unambiguous(node)?;

@@ -229,7 +229,7 @@ impl Tree {
             }
             Yaml::Scalar { value: Scalar::Null, .. } => {
                 Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value").hint(
-                    "leave the field out, write `{}` for one without fields, or an expression that is `null` where it is to be left out",
+                    "write its value, leave the field out, write `{}` for one without fields, or an expression that is `null` where it is to be left out",
                 ))
             }
             Yaml::Scalar { value: Scalar::String(_), .. } => {

@@ -78,8 +78,7 @@ pub(super) fn type_of_values(name: &str, node: &Node, span: Span) -> Result<Para
         (Some(default), Some(ParameterType::String), Some(bound)) => {
             let message =
                 format!("the default of `{name}` is a string, but `{}` is a bound of numbers", bound.key);
-            let hint =
-                "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
+            let hint = "write the number without quotes, or `type: quantity` for an amount such as `64Gi`; a text has no bound";
             Err(Diagnostic::new(default.span, message).hint(hint))
         }
         (Some(default), Some(ParameterType::String), _)
