@@ -2,11 +2,9 @@
 
 const LONGEST = 10_000;
 
-const newWorker = () => new Worker("worker.js", { type: "module" });
-
 export class Runner {
   #module;
-  #worker = newWorker();
+  #worker;
   #last = Promise.resolve();
 
   // Compiles the program while it arrives.
@@ -23,7 +21,7 @@ export class Runner {
 
   async #start(args, files, read) {
     const module = await this.#module;
-    this.#worker ??= newWorker();
+    this.#worker ??= new Worker("worker.js", { type: "module" });
     const worker = this.#worker;
     return new Promise((resolve) => {
       const end = (message) => {

@@ -236,7 +236,7 @@ pub(super) async fn kill_one(cluster: &Cluster) -> (Instant, Instant) {
     (killed - SLACK, Instant::now())
 }
 
-fn restarts(pod: &Value) -> u64 {
+pub(super) fn restarts(pod: &Value) -> u64 {
     pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap()
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::broken_policies::{GOOD, issue, make_secret};
-use super::certificates::{Clients, SLACK, kill_one};
+use super::certificates::{Clients, SLACK, kill_one, restarts};
 use super::values;
 use crate::cluster::{Cluster, VALUES, metric};
 use crate::eventually;
@@ -81,10 +81,12 @@ async fn set_policies(cluster: &Cluster, round: usize) {
     let enabled = if round % 4 == 1 { "maybe" } else { "true" };
     let values = format!("multinodeNetworking: {{aws: {{enabled: {enabled}}}}} # {round}\n");
     let policy = if round % 4 == 3 { policy().replace("A: b", "A: '${nothing}'") } else { policy() };
-    let before = loads(cluster, "policies").await;
-    cluster.api.merge(POLICIES, &json!({"data": {"lab.yaml": format!("{policy}# {round}\n")}})).await.ok();
-    cluster.api.merge(VALUES, &json!({"data": {"values.yaml": values}})).await.ok();
-    each_has_loaded(cluster, "policies", &before).await;
+    let policy = json!({"lab.yaml": format!("{policy}# {round}\n")});
+    for (path, data) in [(POLICIES, policy), (VALUES, json!({"values.yaml": values}))] {
+        let before = loads(cluster, "policies").await;
+        cluster.api.merge(path, &json!({"data": data})).await.ok();
+        each_has_loaded(cluster, "policies", &before).await;
+    }
 }
 
 /// How often each server has loaded something, with success or without.
@@ -111,6 +113,8 @@ async fn with_little(cluster: &Cluster, limit: &str) {
     let name = server["metadata"]["name"].as_str().unwrap();
     cluster.kubelet.limit(&[limit]);
     cluster.kubelet.signal(name, Signal::KILL);
+    eventually("a server has little", async || restarts(&cluster.servers().await[0]) > restarts(&server))
+        .await;
     let mut large = annotated_template();
     let container = |number| {
         let mut container = annotated_template()["spec"]["containers"][0].clone();
@@ -126,12 +130,5 @@ async fn with_little(cluster: &Cluster, limit: &str) {
         cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &large).await;
     }
     cluster.kubelet.limit(&[]);
-    cluster.kubelet.signal(name, Signal::KILL);
-    // By then, it is known to be gone.
-    sleep(Duration::from_secs(1)).await;
-    eventually("both servers are ready", async || {
-        let ready = |server: &Value| server["status"]["containerStatuses"][0]["ready"] == true;
-        cluster.servers().await.iter().all(ready)
-    })
-    .await;
+    kill_one(cluster).await;
 }

@@ -78,7 +78,7 @@ fn a_registration_that_was_edited_is_reported() {
     let selector = json!({"matchLabels": {"a": "b"}});
     for (field, pointer, value) in [
         ("objectSelector", "/webhooks/0/objectSelector", selector),
-        ("rules", "/webhooks/0/rules", json!([])),
+        ("rules", "/webhooks/0/rules", Value::Null),
         ("rules", "/webhooks/0/rules/0/operations", json!(["UPDATE"])),
         ("rules", "/webhooks/0/rules/0/scope", json!("Cluster")),
         ("clientConfig.service.path", "/webhooks/0/clientConfig/service/path", json!("/mutatee")),
@@ -94,40 +94,6 @@ fn a_registration_that_was_edited_is_reported() {
             registered(facts, &format!("/webhooks/0/clientConfig/service/{key}"), json!("other"));
         });
     }
-    for (at, pointer, value) in [
-        (0, "/clientConfig/service/path", json!("/other")),
-        (0, "/clientConfig/service/name", json!("other")),
-        (0, "/failurePolicy", json!("Fail")),
-        (1, "/clientConfig/service/port", json!(8443)),
-        (1, "/clientConfig/service/path", json!("/other")),
-        (1, "/objectSelector", json!({"matchLabels": {"a": "b"}})),
-        (1, "/failurePolicy", json!("Fail")),
-    ] {
-        let wanted = "fabric-injector.io` is not as it was installed: it";
-        reported("advice", Status::Warn, wanted, &[], |facts| {
-            *facts.advice.as_mut().unwrap()["webhooks"][at].pointer_mut(pointer).unwrap() = value.clone();
-        });
-    }
-    let rule =
-        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]);
-    for (at, pointer, value) in [
-        (0, "/spec/matchConstraints/resourceRules", rule.clone()),
-        (0, "/spec/matchConstraints/excludeResourceRules", rule),
-        (0, "/spec/matchConstraints/objectSelector", json!({"matchLabels": {"a": "b"}})),
-        (1, "/spec/matchResources", json!({"objectSelector": {"matchLabels": {"a": "b"}}})),
-    ] {
-        reported("guard", Status::Warn, "the guard is not as it was installed: its `", &[], |facts| {
-            let (parent, key) = pointer.rsplit_once('/').unwrap();
-            let parent = facts.guard[at].as_mut().unwrap().pointer_mut(parent).unwrap();
-            parent[key] = value.clone();
-        });
-    }
-    let added = "also has `mine`: pods that do not meet it are not injected\nif nobody wants this condition";
-    reported("conditions", Status::Warn, added, &[], |facts| {
-        let mut conditions = webhook()["webhooks"][0]["matchConditions"].clone();
-        conditions.as_array_mut().unwrap().push(json!({"name": "mine", "expression": "false"}));
-        registered(facts, "/webhooks/0/matchConditions", conditions);
-    });
     edited(
         "its `failurePolicy` is `Ignore`, and that of the servers `Fail`",
         "/webhooks/0/failurePolicy",
@@ -159,6 +125,58 @@ fn a_registration_that_was_edited_is_reported() {
     reported("guard", Status::Warn, "of the guard leaves out pods of `default`", &[], |facts| {
         facts.guard[0].as_mut().unwrap()["spec"]["matchConstraints"]["namespaceSelector"] = selector.clone();
     });
+}
+
+#[test]
+fn a_condition_that_was_added_is_reported() {
+    let added = "also has `mine`: pods that do not meet it are not injected\nif nobody wants this condition";
+    reported("conditions", Status::Warn, added, &[], |facts| {
+        let mut conditions = webhook()["webhooks"][0]["matchConditions"].clone();
+        conditions.as_array_mut().unwrap().push(json!({"name": "mine", "expression": "false"}));
+        registered(facts, "/webhooks/0/matchConditions", conditions);
+    });
+}
+
+#[test]
+fn edited_webhooks_for_advice_and_policies_are_reported() {
+    for (at, pointer, value) in [
+        (0, "/clientConfig/service/path", json!("/other")),
+        (0, "/clientConfig/service/name", json!("other")),
+        (0, "/failurePolicy", json!("Fail")),
+        (1, "/clientConfig/service/port", json!(8443)),
+        (1, "/clientConfig/service/path", json!("/other")),
+        (1, "/objectSelector", json!({"matchLabels": {"a": "b"}})),
+        (1, "/failurePolicy", json!("Fail")),
+    ] {
+        let wanted = "fabric-injector.io` is not as it was installed: it";
+        reported("advice", Status::Warn, wanted, &[], |facts| {
+            *facts.advice.as_mut().unwrap()["webhooks"][at].pointer_mut(pointer).unwrap() = value.clone();
+        });
+    }
+}
+
+#[test]
+fn an_edited_guard_is_reported() {
+    let rule =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]);
+    for (at, pointer, value) in [
+        (0, "/spec/matchConstraints/resourceRules", rule.clone()),
+        (0, "/spec/matchConstraints/excludeResourceRules", rule),
+        (0, "/spec/matchConstraints/objectSelector", json!({"matchLabels": {"a": "b"}})),
+        (1, "/spec/matchResources", json!({"objectSelector": {"matchLabels": {"a": "b"}}})),
+    ] {
+        reported(
+            "guard",
+            Status::Warn,
+            "the guard is not as it was installed: its `spec.match",
+            &[],
+            |facts| {
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                let parent = facts.guard[at].as_mut().unwrap().pointer_mut(parent).unwrap();
+                parent[key] = value.clone();
+            },
+        );
+    }
 }
 
 #[test]

@@ -109,16 +109,21 @@ fn wrong_image(image: &str) -> Option<String> {
     if path.len() < image.len() && !is_digest(digest) {
         return Some(format!("write `{path}:TAG`, or a digest such as `{path}@sha256:…`"));
     }
+    let is_upper = |text: &str| text.bytes().any(|byte| byte.is_ascii_uppercase());
     let (domain, path) = match path.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" || is_upper(first) => {
+            (first, rest)
+        }
         _ => ("", path),
     };
     let name = path.split(':').next().unwrap_or_default();
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    if is_upper(name) {
         let slash = if domain.is_empty() { "" } else { "/" };
         let lower = name.to_lowercase();
         return Some(format!("write `{domain}{slash}{lower}`: the name of an image has small letters"));
     }
-    let is_odd = |c: char| !(c.is_ascii_alphanumeric() || "._-/:".contains(c));
-    (path.contains(is_odd) || name.ends_with('/')).then(|| "write `REGISTRY/NAME:TAG`".to_owned())
+    // The label of a sample's node may be a pattern of `machines`.
+    let is_odd = |c: char| !(c.is_ascii_alphanumeric() || "._-/:*".contains(c));
+    let has_gap = !image.is_empty() && path.split(['/', ':']).any(str::is_empty);
+    (path.contains(is_odd) || has_gap).then(|| "write `REGISTRY/NAME:TAG`".to_owned())
 }

@@ -33,9 +33,12 @@ pub(super) fn find(spec: &Node, text: &str) -> Vec<Diagnostic> {
     for map in ["match", "rules", "devices", "checks", "variables"] {
         visit(spec.get(map), &mut |key, node| {
             let key = if map == "variables" { VARIABLE } else { key };
-            found.extend(name(key, node, &names));
-            found.extend(left_over(node));
             found.extend(typographic(node));
+            // Those of `match` are no expressions.
+            if map != "match" {
+                found.extend(name(key, node, &names));
+                found.extend(left_over(node));
+            }
             found.extend(cut(node, &lines).filter(|_| !CONDITIONS.contains(&key)));
         });
     }
@@ -145,8 +148,9 @@ fn left_over(node: &Node) -> Option<Diagnostic> {
 
 /// The warning for quotes of word processors, which are no quotes in YAML.
 fn typographic(node: &Node) -> Option<Diagnostic> {
+    let Content::Scalar { plain: true, .. } = &node.content else { return None };
     let text = node.text()?.text;
-    let within = text.strip_prefix(['“', '”', '‘', '’'])?.trim_end_matches(['“', '”', '‘', '’']);
+    let within = text.strip_prefix(['“', '”', '‘', '’'])?.strip_suffix(['“', '”', '‘', '’'])?;
     let warning =
         Diagnostic::warning(ODD_TEXT, node.span, format!("the quotes of `{text}` are a part of it"));
     Some(warning.hint(format!("write `\"{within}\"`, with straight quotes")))

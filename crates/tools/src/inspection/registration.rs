@@ -69,6 +69,9 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
 }
 
+/// The rules for pods.
+const FOR_PODS: &str = r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#;
+
 /// The fields that are the same for all values of the chart, of one webhook or of all.
 const FIXED: [(Option<&str>, &str, &str); 10] = [
     (Some(WEBHOOK), "clientConfig/service/path", r#""/mutate""#),
@@ -76,11 +79,7 @@ const FIXED: [(Option<&str>, &str, &str); 10] = [
     (Some(REVIEW), "clientConfig/service/path", r#""/validate-policies""#),
     (None, "clientConfig/service/port", "443"),
     (None, "objectSelector", "{}"),
-    (
-        Some(WEBHOOK),
-        "rules",
-        r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#,
-    ),
+    (Some(WEBHOOK), "rules", FOR_PODS),
     (None, "matchPolicy", r#""Equivalent""#),
     (Some(WEBHOOK), "reinvocationPolicy", r#""IfNeeded""#),
     (Some(ADVICE), "failurePolicy", r#""Ignore""#),
@@ -89,19 +88,17 @@ const FIXED: [(Option<&str>, &str, &str); 10] = [
 
 /// The same of the guard.
 const OF_GUARD: [(&str, &str); 3] = [
-    ("spec/matchConstraints/excludeResourceRules", "[]"),
+    ("spec/matchConstraints/excludeResourceRules", "null"),
     ("spec/matchConstraints/objectSelector", "{}"),
-    (
-        "spec/matchConstraints/resourceRules",
-        r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#,
-    ),
+    ("spec/matchConstraints/resourceRules", FOR_PODS),
 ];
 
-/// What is said of a field that is there with another value than this one, in JSON.
+/// What is said of a field with another value than this one, in JSON. API servers write defaults, and leave out what is empty.
 fn other_field(object: &Value, path: &str, wanted: &str) -> Option<String> {
-    let is_other = |found: &&Value| serde_json::from_str::<Value>(wanted).is_ok_and(|one| one != **found);
-    let found = object.pointer(&format!("/{path}")).filter(is_other)?;
-    Some(format!("its `{}` is `{found}`, and that of the chart `{wanted}`", path.replace('/', ".")))
+    let found = object.pointer(&format!("/{path}")).unwrap_or(&Value::Null);
+    let is_other = serde_json::from_str::<Value>(wanted).is_ok_and(|one| one != *found);
+    is_other
+        .then(|| format!("its `{}` is `{found}`, and that of the chart `{wanted}`", path.replace('/', ".")))
 }
 
 /// What a hand or another controller changed in the entry of a webhook.
@@ -215,7 +212,7 @@ fn source(seen: &Seen<'_>, webhook: &Value) -> &'static str {
     } else if webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"].is_string() {
         "cert-manager renews it and writes `caBundle`: see `kubectl describe certificate`"
     } else {
-        "renew the certificate in the Secret, and set `tls.caBundle` if another CA signed it"
+        "set `tls.caBundle` to the CA that signed the certificate in the Secret, and renew the certificate if it ends soon"
     }
 }
 
@@ -304,10 +301,13 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
         Some([policy, binding]) => {
-            let other = OF_GUARD.iter().find_map(|(path, wanted)| other_field(policy, path, wanted));
-            let other = other.or_else(|| other_field(binding, "spec/matchResources", "{}"));
-            if let Some(other) = other {
+            if let Some(other) = OF_GUARD.iter().find_map(|(path, wanted)| other_field(policy, path, wanted))
+            {
                 return warn(format!("the guard is not as it was installed: {other}"), RESTORE);
+            }
+            if let Some(other) = other_field(binding, "spec/matchResources", "null") {
+                let told = format!("the binding of the guard is not as it was installed: {other}");
+                return warn(told, format!("delete the binding, and {APPLY}"));
             }
             let of_webhook: Vec<&Value> =
                 seen.webhook().iter().map(|webhook| &webhook["webhooks"][0]).collect();
