@@ -96,15 +96,24 @@ impl Certificates {
             return Ok((new, Some("made a new CA and a serving certificate")));
         };
         stored.check_clock(now)?;
-        if stored.ca.check_usable(now).is_err() || renewal(&stored.ca.cert) <= now {
+        let replaced = || {
             let trusted = format!("{}{trusted}", stored.bundle());
             let new = Self::new(names, durations, &trusted, now)?;
-            return Ok((new, Some("replaced the CA and the serving certificate")));
+            Ok((new, Some("replaced the CA and the serving certificate")))
+        };
+        if stored.ca.check_usable(now).is_err() || renewal(&stored.ca.cert) <= now {
+            return replaced();
         }
-        let verifies = |name| check(&stored.ca.cert, &stored.serving.cert, name, now).is_ok();
-        let is_right = stored.serving.matches() && names.iter().all(|name| verifies(name));
-        if !is_right || renewal(&stored.serving.cert) <= now {
+        let is_right = |serving: &KeyPair| {
+            let verifies = |name: &String| check(&stored.ca.cert, &serving.cert, name, now).is_ok();
+            serving.matches() && names.iter().all(verifies)
+        };
+        if !is_right(&stored.serving) || renewal(&stored.serving.cert) <= now {
             let serving = issue(&stored.ca, names, durations, now)?;
+            // What a damaged CA signs would be renewed again and again.
+            if !is_right(&serving) {
+                return replaced();
+            }
             return Ok((Self { serving, ..stored }, Some("renewed the serving certificate")));
         }
         if stored.previous.as_ref().is_some_and(|previous| previous.until <= now) {

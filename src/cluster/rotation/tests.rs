@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use k8s_openapi::ByteString;
 
 use super::super::secret;
@@ -45,6 +47,29 @@ fn nothing_is_due_for_two_thirds_of_a_certificates_validity() {
     assert_eq!(change, Some("renewed the serving certificate"));
     assert_eq!(renewed.ca, first.ca);
     assert_ne!(renewed.serving, first.serving);
+}
+
+/// Found by the fuzzer of certificates: a CA that can be read, and whose signatures nobody accepts, made the servers renew
+/// their certificate each time.
+#[test]
+fn whichever_byte_of_the_ca_is_damaged_the_second_reconciliation_changes_nothing() {
+    let first = made();
+    let lines: Vec<&str> = first.ca.cert.lines().filter(|line| !line.starts_with('-')).collect();
+    let der = STANDARD.decode(lines.concat()).unwrap();
+    for at in (0..der.len()).step_by(4) {
+        let mut damaged = der.clone();
+        damaged[at] ^= 1;
+        let mut stored = first.clone();
+        stored.ca.cert =
+            format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(damaged));
+        let once =
+            Certificates::reconciled(Some(stored), &names(), DURATIONS, &first.bundle(), start() + SECOND);
+        // A damaged time looks like another clock's.
+        let Ok((once, _)) = once else { continue };
+        let (again, change) = reconciled(&once, &once.bundle(), start() + SECOND);
+        assert_eq!(change, None, "byte {at}");
+        assert!(verifies(&again.bundle(), &again.serving.cert, start() + SECOND), "byte {at}");
+    }
 }
 
 /// Through two replacements of the CA, in steps of ten minutes.
