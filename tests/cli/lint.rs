@@ -439,3 +439,48 @@ fn a_train_job_gives_its_gpus_to_its_runtime() {
         assert_eq!(lines_with("workload_without_trigger", &[], &undecided).len(), 1, "{undecided}");
     }
 }
+
+/// Found by the fuzzer of reviews: a number where a container should be ended the server's review, and the command.
+#[test]
+fn whichever_value_is_of_another_type_there_is_an_answer() {
+    let pod = json!({
+        "metadata": {"annotations": {TRIGGER: "true"}},
+        "spec": {"containers": [{"name": "node", "resources": {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 1}}}]},
+    });
+    let runtime = "trainer.kubeflow.org/v1alpha1";
+    let job = json!({
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": {"template": pod},
+        },
+    });
+    let documents = json!([
+        {"apiVersion": runtime, "kind": "TrainJob", "metadata": {"name": "t"}, "spec": {
+            "runtimeRef": {"name": "r", "kind": "TrainingRuntime"},
+            "trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}},
+        }},
+        {"apiVersion": runtime, "kind": "TrainingRuntime", "metadata": {"name": "r"},
+            "spec": {"template": {"spec": {"replicatedJobs": [job]}}}},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 2, "template": pod}},
+    ]);
+    for pointer in pointers(&documents) {
+        let mut odd = documents.clone();
+        *odd.pointer_mut(&pointer).unwrap() = json!(1);
+        let stream: Vec<String> = odd.as_array().into_iter().flatten().map(Value::to_string).collect();
+        let said = lint(&[], &stream.join("\n---\n")).recorded();
+        assert!(said.contains("exit status: 0") || said.contains("exit status: 2"), "{pointer}: {said}");
+    }
+}
+
+/// The JSON Pointers to the values below a value.
+fn pointers(value: &Value) -> Vec<String> {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Array(items) => items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.replace('/', "~1"), value)).collect(),
+        _ => Vec::new(),
+    };
+    let below = |(key, child): (String, &Value)| {
+        let of_child = pointers(child).into_iter().map(|rest| format!("/{key}{rest}")).collect::<Vec<_>>();
+        [vec![format!("/{key}")], of_child].concat()
+    };
+    children.into_iter().flat_map(below).collect()
+}

@@ -169,7 +169,7 @@ fn take(policies: &PolicySet, pod: Value, nodes: Arc<Nodes>) -> Taken {
     Taken { reason, work, bytes, milliseconds }
 }
 
-/// `benches/figures` has some of it.
+/// `FABRIC_COST=1 cargo test --release --test injection cost -- --nocapture` prints what `docs/engine.md` has.
 fn note(what: &str, taken: &Taken) {
     if std::env::var_os("FABRIC_COST").is_some() {
         let Taken { reason, work, bytes, milliseconds } = taken;

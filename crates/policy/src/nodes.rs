@@ -52,6 +52,8 @@ pub struct Named {
 
 /// The bytes of the results of each kind of search.
 const SEARCHES: usize = 2 << 20;
+/// More devices than any node has: the sum of those of all resources and nodes does not overflow.
+const MOST_DEVICES: i64 = 1 << 32;
 
 impl Default for Nodes {
     fn default() -> Self {
@@ -260,7 +262,7 @@ impl Node {
             let extended = amounts.filter(|(name, _)| name.contains('/'));
             extended
                 .filter_map(|(name, amount)| Some((name, Quantity::from_value(amount)?.as_count()?)))
-                .map(|(name, count)| (texts.shared(name), count))
+                .map(|(name, count)| (texts.shared(name), count.min(MOST_DEVICES)))
                 .collect()
         };
         let (mut resources, mut unhealthy) = (extended("capacity"), extended("allocatable"));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use fabric_engine::Reason;
 use fabric_engine::policy_set::PolicySet;
@@ -387,6 +387,15 @@ fn namespace_id(name: &str) -> String {
     format!("Namespace/{name}")
 }
 
+/// The map that is the value of a key, or is now; `None` if something else is there.
+fn map_at<'m>(parent: &'m mut Map<String, Value>, key: &str) -> Option<&'m mut Map<String, Value>> {
+    let own = parent.entry(key).or_insert(Value::Null);
+    if own.is_null() {
+        *own = Value::Object(Map::new());
+    }
+    own.as_object_mut()
+}
+
 /// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller merges them
 /// with those of the container `node` of such jobs: kubeflow/trainer, `pkg/runtime/core/trainingruntime.go`.
 fn lint_with_resources(
@@ -396,20 +405,22 @@ fn lint_with_resources(
     wanted: Wanted<'_>,
 ) -> Vec<Finding> {
     const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
-    for job in runtime["spec"]["template"]["spec"]["replicatedJobs"].as_array_mut().into_iter().flatten() {
+    // It may have anything there, on which an assignment by `[…]` panics.
+    let jobs = runtime.pointer_mut("/spec/template/spec/replicatedJobs").and_then(Value::as_array_mut);
+    for job in jobs.into_iter().flatten() {
         // With `runLauncherAsNode`, the workers of MPI are a job of their own, which has no label.
         let is_node = job["name"] == "node";
-        let template = &mut job["template"];
-        if template["metadata"]["labels"][STEP] != "trainer" && !is_node {
+        if job["template"]["metadata"]["labels"][STEP] != "trainer" && !is_node {
             continue;
         }
-        let containers = template["spec"]["template"]["spec"]["containers"].as_array_mut();
-        for container in containers.into_iter().flatten().filter(|container| container["name"] == "node") {
+        let containers =
+            job.pointer_mut("/template/spec/template/spec/containers").and_then(Value::as_array_mut);
+        let of_node = containers.into_iter().flatten().filter(|container| container["name"] == "node");
+        for container in of_node.filter_map(Value::as_object_mut) {
             for amounts in ["limits", "requests"] {
-                let own = &mut container["resources"][amounts];
-                for (name, amount) in resources[amounts].as_object().into_iter().flatten() {
-                    own[name.as_str()] = amount.clone();
-                }
+                let given = resources[amounts].as_object().cloned().unwrap_or_default();
+                let own = map_at(container, "resources").and_then(|resources| map_at(resources, amounts));
+                own.into_iter().for_each(|own| own.extend(given.clone()));
             }
         }
     }

@@ -307,13 +307,16 @@ fn unfit(mutation: &Mutation) -> Option<(String, String)> {
 fn without_fabric(resources: &[&str], pod: &Value, context: &PodContext) -> Value {
     // If the work ends, so does the check.
     let mut pod = if context.may_copy(pod) { pod.clone() } else { Value::Null };
-    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+    // A workload may have anything there, on which an assignment by `[…]` panics.
+    if let Some(annotations) = pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.retain(|name, _| !kinds::table().by_hand.annotations.contains(name));
     }
     for list in CONTAINER_LISTS {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers = pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             for amounts in ["limits", "requests"] {
-                if let Some(amounts) = container["resources"][amounts].as_object_mut() {
+                let amounts = container.pointer_mut(&format!("/resources/{amounts}"));
+                if let Some(amounts) = amounts.and_then(Value::as_object_mut) {
                     amounts.retain(|name, _| !is_adapter(resources, name));
                 }
             }
