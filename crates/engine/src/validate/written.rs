@@ -26,7 +26,9 @@ impl Written {
         let Some(added) = pod.pointer(pointer) else { return };
         match added {
             Value::Array(items) => {
-                items.iter().for_each(|item| self.add_entry(definition, rule, pointer, item));
+                for item in items {
+                    self.add_entry(definition, rule, pointer, item);
+                }
             }
             item => {
                 let list = pointer.rsplit_once('/').map_or("", |(list, _)| list);

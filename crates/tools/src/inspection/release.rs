@@ -32,9 +32,9 @@ impl<'f> Release<'f> {
         };
         let webhook = webhooks.iter().flat_map(registered).find(is_called);
         let service = webhook.and_then(registration::service);
-        let serves = |object: &&Value| arguments(object).next() == Some("serve");
+        let is_server = |object: &&Value| arguments(object).next() == Some("serve");
         let servers =
-            || deployments.iter().flat_map(|all| list(all, "items")).filter(is_called).filter(serves);
+            || deployments.iter().flat_map(|all| list(all, "items")).filter(is_called).filter(is_server);
         let deployment = servers().find(|object| service.is_none_or(|service| service == place(object)));
         // Somebody may have edited what the webhook calls.
         let of_name =

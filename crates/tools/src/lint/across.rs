@@ -420,7 +420,9 @@ fn lint_with_resources(
             for amounts in ["limits", "requests"] {
                 let given = resources[amounts].as_object().cloned().unwrap_or_default();
                 let own = map_at(container, "resources").and_then(|resources| map_at(resources, amounts));
-                own.into_iter().for_each(|own| own.extend(given.clone()));
+                if let Some(own) = own {
+                    own.extend(given);
+                }
             }
         }
     }
