@@ -124,7 +124,7 @@ async fn registration(cluster: &Cluster) {
             "the condition `policy-matches-pod` of `fabric-injector` is not that of the policies",
         ),
         ("servers", "warn", "`policy-matches-pod` of the webhook configuration"),
-        ("pod", "fail", "the pod does not meet the conditions"),
+        ("pod", "fail", "is not injected: it has no annotation"),
     ];
     reports(cluster, &[], &wanted).await;
     cluster.api.patch(WEBHOOK, &change(before)).await.ok();
