@@ -86,7 +86,7 @@ impl Seen {
             return;
         };
         for outcome in &trace.outcomes {
-            self.written.add(policy.definition(), pod, outcome);
+            self.written.add(pod, outcome);
             let FieldOutcome { author, pointer, state, .. } = outcome;
             let Author::Rule(rule) = author else { continue };
             let path = field_path(pod, pointer);
@@ -103,7 +103,7 @@ impl Seen {
 
     fn findings(self, policy: &Policy) -> Vec<SourceError> {
         let definition = policy.definition();
-        let mut found: Vec<Diagnostic> = self.written.findings().collect();
+        let mut found = self.written.findings(definition);
         for check in &definition.checks {
             // Another pod, or another value, may have what the check needs.
             let is_of_samples = reads(definition, check.conditions()).iter().any(|name| {

@@ -1,83 +1,75 @@
 //! What the samples show about what rules write: values of variables that a library reads as others, and containers that
 //! no kubelet starts.
 
+use core::slice;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use fabric_policy::overlay::{Addition, Tree, Write};
+use fabric_policy::overlay::{Addition, Tree};
 use fabric_policy::source::ODD_TEXT;
-use fabric_policy::{Definition, Diagnostic, Rule, wrong_value};
+use fabric_policy::{Definition, Diagnostic, wrong_value};
 use fabric_yaml::Span;
 
 use crate::record::{Author, FieldOutcome, FieldState};
 
-/// The first finding about each variable and container that a rule adds, by its name and that of the rule.
+/// What is wrong with the variables and the containers that rules add, by the names of the rule and the entry: the field of
+/// the entry, and the finding without its place.
 #[derive(Default)]
-pub(super) struct Written(BTreeMap<(String, String), Diagnostic>);
+pub(super) struct Written(BTreeMap<(String, String), (&'static str, Diagnostic)>);
 
 impl Written {
     /// Looks at what a rule added to a sample.
-    pub(super) fn add(&mut self, definition: &Definition, pod: &Value, outcome: &FieldOutcome) {
+    pub(super) fn add(&mut self, pod: &Value, outcome: &FieldOutcome) {
         let FieldOutcome { author: Author::Rule(rule), pointer, state: FieldState::Added, .. } = outcome
         else {
             return;
         };
-        let Some(added) = pod.pointer(pointer) else { return };
-        match added {
-            Value::Array(items) => {
-                for item in items {
-                    self.add_entry(definition, rule, pointer, item);
+        let (list, added) = match pod.pointer(pointer) {
+            Some(Value::Array(items)) => (&**pointer, &**items),
+            Some(item) => (pointer.rsplit_once('/').map_or("", |(list, _)| list), slice::from_ref(item)),
+            None => return,
+        };
+        for item in added {
+            let name = item["name"].as_str().unwrap_or_default();
+            let found = if list.ends_with("/env") {
+                let value = item["value"].as_str().filter(|value| !value.is_empty() && !value.contains('$'));
+                let found = value.and_then(|value| wrong_value(name, value, Span::default()));
+                found.map(|found| ("value", found))
+            } else if list.ends_with("ontainers") {
+                of_container(item)
+            } else {
+                None
+            };
+            self.0.extend(found.map(|found| ((rule.clone(), name.to_owned()), found)));
+        }
+    }
+
+    /// The findings where the rules write what is wrong. A value without expressions is told with the file.
+    pub(super) fn findings(mut self, definition: &Definition) -> Vec<Diagnostic> {
+        let mut all = Vec::new();
+        for rule in &definition.rules {
+            let writes = rule.writes().filter(|write| write.path == ["env"]);
+            let variables = writes.filter_map(|write| Some((write.name()?.to_owned(), write.value)));
+            let names = |addition: &'_ Addition| Some(addition.container_name()?.name.as_str()?.to_owned());
+            let containers = rule.additions.iter().filter_map(|one| Some((names(one)?, &one.tree)));
+            for (name, tree) in variables.chain(containers) {
+                let Some((field, found)) = self.0.remove(&(rule.name.clone(), name)) else { continue };
+                let written = tree.get(field);
+                let is_literal = written.and_then(Tree::source).is_some_and(|text| !text.contains("${"));
+                if field != "value" || !is_literal {
+                    all.push(Diagnostic { span: written.map_or(tree.span, |value| value.span), ..found });
                 }
             }
-            item => {
-                let list = pointer.rsplit_once('/').map_or("", |(list, _)| list);
-                self.add_entry(definition, rule, list, item);
-            }
         }
-    }
-
-    /// Looks at an entry of a list.
-    fn add_entry(&mut self, definition: &Definition, rule: &str, list: &str, added: &Value) {
-        let name = added["name"].as_str().unwrap_or_default();
-        let key = (rule.to_owned(), name.to_owned());
-        if name.is_empty() || self.0.contains_key(&key) {
-            return;
-        }
-        let Some(rule) = definition.rules.iter().find(|known| known.name == rule) else { return };
-        let found = if list.ends_with("/env") {
-            // Those that are written out are told with the file.
-            let value = added["value"].as_str().filter(|value| !value.is_empty() && !value.contains('$'));
-            value.zip(evaluated(rule, name)).and_then(|(value, span)| wrong_value(name, value, span))
-        } else if list.ends_with("ontainers") {
-            let is_there = |addition: &&Addition| {
-                addition.container_name().is_some_and(|container| container.name.as_str() == Some(name))
-            };
-            rule.additions.iter().find(is_there).and_then(|addition| of_container(added, &addition.tree))
-        } else {
-            None
-        };
-        self.0.extend(found.map(|found| (key, found)));
-    }
-
-    pub(super) fn findings(self) -> impl Iterator<Item = Diagnostic> {
-        self.0.into_values()
+        all
     }
 }
 
-/// The place of a variable that a rule sets, if its value is that of an expression.
-fn evaluated(rule: &Rule, name: &str) -> Option<Span> {
-    let is_there = |write: &Write<'_>| write.path == ["env"] && write.name() == Some(name);
-    let write = rule.writes().find(is_there)?;
-    let value = write.value.get("value")?.source()?;
-    value.contains("${").then(|| write.span())
-}
-
-/// What keeps a container from starting, or its probes from being answered. `tree` is that of the rule.
-fn of_container(container: &Value, tree: &Tree) -> Option<Diagnostic> {
-    let warning = |field: &str, message: String, hint: &str| {
-        let span = tree.get(field).map_or(tree.span, |value| value.span);
-        Some(Diagnostic::warning(ODD_TEXT, span, message).hint(hint))
+/// What keeps a container from starting, or its probes from being answered: the field, and the finding without its place.
+fn of_container(container: &Value) -> Option<(&'static str, Diagnostic)> {
+    let warning = |field, message: String, hint: &str| {
+        Some((field, Diagnostic::warning(ODD_TEXT, Span::default(), message).hint(hint)))
     };
     let image = container["image"].as_str().unwrap_or_default();
     if let Some(hint) = wrong_image(image) {
@@ -89,11 +81,7 @@ fn of_container(container: &Value, tree: &Tree) -> Option<Diagnostic> {
         let ports = ["httpGet", "tcpSocket"].map(|kind| container[probe][kind]["port"].as_str());
         let port = ports.into_iter().flatten().find(|port| !names.contains(port))?;
         let message = format!("`{probe}` asks the port `{port}`, and no entry of `ports` has this name");
-        let hint = if container["ports"].is_null() && tree.get("ports").is_some() {
-            "write the number of the port: pods with `hostNetwork` get no `ports`"
-        } else {
-            "write the number of the port, or a name of `ports`"
-        };
+        let hint = "write the number of the port; a name is one of `ports`, which pods with `hostNetwork` do not get";
         warning(probe, message, hint)
     })
 }
