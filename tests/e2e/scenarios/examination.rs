@@ -124,7 +124,7 @@ async fn registration(cluster: &Cluster) {
             "the condition `policy-matches-pod` of `fabric-injector` is not that of the policies",
         ),
         ("servers", "warn", "`policy-matches-pod` of the webhook configuration"),
-        ("pod", "fail", "is not injected: it has no annotation"),
+        ("pod", "fail", "correct what `conditions` reports"),
     ];
     reports(cluster, &[], &wanted).await;
     cluster.api.patch(WEBHOOK, &change(before)).await.ok();
