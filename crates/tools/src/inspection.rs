@@ -2,6 +2,7 @@
 //!
 //! `src/cluster` reads the objects. An object that may not be read costs the lines that need it.
 
+mod edited;
 mod installers;
 mod namespaces;
 mod objects;
@@ -25,10 +26,10 @@ use fabric_policy::Policy;
 use fabric_policy::nodes::Nodes;
 use fabric_yaml::first_names;
 
+pub use edited::other_selectors;
 pub use namespaces::is_restricted;
 pub use objects::of_absent;
 pub use probe::{DryRun, Probe};
-pub use registration::other_selectors;
 pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
 pub use workloads::{Change, Refused, Workloads, change, last_time};

@@ -11,7 +11,7 @@ const RENDERED: &str = include_str!("../../../deploy/manifests/fabric-injector.y
 /// The namespace in the rendered chart.
 const NAMESPACE: &str = "fabric-injector";
 /// The names of the guard and of its binding.
-const GUARD: &str = "fabric-injector-guard";
+pub(crate) const GUARD: &str = "fabric-injector-guard";
 /// The directory where the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
 
@@ -61,13 +61,19 @@ pub struct Installation {
     pub advice_condition: Condition,
 }
 
+/// The objects of the rendered chart.
+pub(crate) fn rendered() -> impl Iterator<Item = Result<Value, BadChart>> {
+    let documents = RENDERED.split("\n---\n").map(|one| yaml::read_value(one).map_err(BadChart::Yaml));
+    documents.filter_map(|document| document.map(|manifest| manifest.root).transpose())
+}
+
 impl Installation {
     /// The objects, in the order of their creation. They include the namespace only if it is the default one: another
     /// one may have pods that violate its labels, and must not be deleted with the installation.
     pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
         let mut objects = Vec::new();
-        for document in RENDERED.split("\n---\n") {
-            let Some(mut object) = yaml::read_value(document).map_err(BadChart::Yaml)?.root else { continue };
+        for object in rendered() {
+            let mut object = object?;
             let is_guard = object["metadata"]["name"] == GUARD;
             let is_other_namespace = object["kind"] == "Namespace" && self.namespace != NAMESPACE;
             if is_guard && self.guard == GuardAction::None || is_other_namespace {

@@ -9,8 +9,9 @@ use fabric_engine::registration::{
 };
 use fabric_yaml::counted;
 
+use super::edited::{edited, edited_for_pods, edited_guard, other_selectors};
 use super::namespaces::{in_scope, selects};
-use super::release::{OTHER_VERSION, WEBHOOK, is_other_version, registered};
+use super::release::{OTHER_VERSION, is_other_version, registered};
 use super::{
     CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_wrong, list, missing, name, names, ok,
     servers, text, unread, warn,
@@ -27,9 +28,6 @@ const CONDITIONS: &str = "apply the chart or the output of `fabric-injector mani
 /// What is seen where nothing restricts the account of the servers.
 const OPEN: &str = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their webhook \
                     configurations";
-/// The names of the webhooks for advice on workloads, and for the review of policies.
-const ADVICE: &str = "workloads.fabric-injector.io";
-const REVIEW: &str = "policies.fabric-injector.io";
 /// The longest time before the expiry of a certificate that is reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 
@@ -67,83 +65,6 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
         return fail(format!("{told}: no namespace is left"), RESTORE);
     }
     warn(told, format!("nothing, if a cloud's own namespaces are left out, as AKS does; else {RESTORE}"))
-}
-
-/// The rules for pods.
-const FOR_PODS: &str = r#"[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"],"scope":"Namespaced"}]"#;
-
-/// The fields that are the same for all values of the chart, of one webhook or of all.
-const FIXED: [(Option<&str>, &str, &str); 10] = [
-    (Some(WEBHOOK), "clientConfig/service/path", r#""/mutate""#),
-    (Some(ADVICE), "clientConfig/service/path", r#""/validate-workloads""#),
-    (Some(REVIEW), "clientConfig/service/path", r#""/validate-policies""#),
-    (None, "clientConfig/service/port", "443"),
-    (None, "objectSelector", "{}"),
-    (Some(WEBHOOK), "rules", FOR_PODS),
-    (None, "matchPolicy", r#""Equivalent""#),
-    (Some(WEBHOOK), "reinvocationPolicy", r#""IfNeeded""#),
-    (Some(ADVICE), "failurePolicy", r#""Ignore""#),
-    (Some(REVIEW), "failurePolicy", r#""Ignore""#),
-];
-
-/// The same of the guard.
-const OF_GUARD: [(&str, &str); 3] = [
-    ("spec/matchConstraints/excludeResourceRules", "null"),
-    ("spec/matchConstraints/objectSelector", "{}"),
-    ("spec/matchConstraints/resourceRules", FOR_PODS),
-];
-
-/// What is said of a field with another value than this one, in JSON. API servers write defaults, and leave out what is empty.
-fn other_field(object: &Value, path: &str, wanted: &str) -> Option<String> {
-    let found = object.pointer(&format!("/{path}")).unwrap_or(&Value::Null);
-    let is_other = serde_json::from_str::<Value>(wanted).is_ok_and(|one| one != *found);
-    is_other
-        .then(|| format!("its `{}` is `{found}`, and that of the chart `{wanted}`", path.replace('/', ".")))
-}
-
-/// What a hand or another controller changed in the entry of a webhook.
-fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
-    let of_entry = FIXED.iter().filter(|(webhook, ..)| webhook.is_none_or(|name| entry["name"] == name));
-    if let Some(other) = of_entry.into_iter().find_map(|(_, path, wanted)| other_field(entry, path, wanted)) {
-        return Some(other);
-    }
-    let service = &entry["clientConfig"]["service"];
-    let (service, namespace) = (text(service, "name"), text(service, "namespace"));
-    let (servers, of_servers) = seen.release.place().filter(|servers| *servers != (service, namespace))?;
-    let calls = format!("it calls the Service `{namespace}/{service}`");
-    Some(format!("{calls}, and the servers are those of `{of_servers}/{servers}`"))
-}
-
-/// What was changed in the entry of the webhook for pods. That for advice has the same namespaces, and the servers have
-/// the same answer to faults.
-fn edited_for_pods(seen: &Seen<'_>, entry: &Value) -> Option<String> {
-    if let Some(edited) = edited(seen, entry) {
-        return Some(edited);
-    }
-    if of_advice(&seen.facts.advice).any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
-        return Some(format!("its `namespaceSelector` and that of `{ADVICE}` are not the same"));
-    }
-    let on_error = seen.release.option("--on-error").next();
-    let wanted = if on_error == Some("allow") { "Ignore" } else { "Fail" };
-    let is_other = entry["failurePolicy"] != wanted && seen.release.option("--mode").next() != Some("audit");
-    (on_error.is_some() && is_other).then(|| {
-        format!(
-            "its `failurePolicy` is `{}`, and that of the servers `{wanted}`",
-            text(entry, "failurePolicy")
-        )
-    })
-}
-
-/// The entry of the webhook for advice on workloads.
-fn of_advice(advice: &Read) -> impl Iterator<Item = &Value> {
-    advice.iter().flat_map(|all| list(all, "webhooks")).filter(|entry| entry["name"] == ADVICE)
-}
-
-/// What selects the same namespaces as the webhook, unless somebody edited one of them: the webhook for advice, and the
-/// guard, which also has that of the servers.
-pub fn other_selectors<'f>(advice: &'f Read, guard: &'f Read) -> Vec<&'f Value> {
-    let of_guard = guard.iter().map(|policy| &policy["spec"]["matchConstraints"]);
-    of_advice(advice).chain(of_guard.filter(|constraints| constraints.is_object())).collect()
 }
 
 /// The namespaces that any of these selects, and the last one does not.
@@ -301,11 +222,10 @@ pub(super) fn guard(seen: &Seen<'_>) -> Found {
             warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
         }
         Some([policy, binding]) => {
-            if let Some(other) = OF_GUARD.iter().find_map(|(path, wanted)| other_field(policy, path, wanted))
-            {
+            if let Some(other) = edited_guard(seen, policy) {
                 return warn(format!("the guard is not as it was installed: {other}"), RESTORE);
             }
-            if let Some(other) = other_field(binding, "spec/matchResources", "null") {
+            if let Some(other) = edited_guard(seen, binding) {
                 let told = format!("the binding of the guard is not as it was installed: {other}");
                 return warn(told, format!("delete the binding, and {APPLY}"));
             }
