@@ -5,6 +5,7 @@
 
 mod budget;
 mod compared;
+mod constant;
 mod conversion;
 mod environment;
 mod failure;
@@ -244,6 +245,11 @@ impl Expression {
 
     fn span_at(&self, at: Option<usize>, length: usize) -> Span {
         at.map_or_else(|| self.span(0, self.source.len()), |at| self.span(at, length))
+    }
+
+    /// The value of a condition within it that is the same whatever it reads.
+    pub(crate) fn constant(&self) -> Option<bool> {
+        constant::constant(&self.tree)
     }
 
     /// The value that it selects, if it does nothing else.

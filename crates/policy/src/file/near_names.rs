@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fabric_yaml::{Entry, Node, Span};
+use fabric_yaml::{Content, Entry, Node, Span};
 
 use super::library_values;
 use crate::definition::entries;
@@ -56,7 +56,9 @@ const KINDS: [Kind; 6] = [
         names: |spec| {
             let selected = spec.get("nodes").and_then(|nodes| nodes.get("labels"));
             let keys = entries(spec.get("machines")).iter().chain(entries(selected));
-            keys.map(name).filter(|(name, _)| is_no_pattern(name)).collect()
+            let mut topology = Vec::new();
+            items(spec.get("rules")).for_each(|rule| add_topology_keys(rule, &mut topology));
+            keys.map(name).chain(topology).filter(|(name, _)| is_no_pattern(name)).collect()
         },
         known: || &NAMES.labels,
     },
@@ -200,7 +202,8 @@ fn is_other_form(name: &str, known: &str) -> bool {
         ([], [_]) => true,
         ([word], [other]) => {
             let least = word.len().min(other.len());
-            let is_start = word.starts_with(other) || other.starts_with(word) || abbreviates(word, other);
+            let is_short = abbreviates(word, other) || abbreviates(other, word);
+            let is_start = word.starts_with(other) || other.starts_with(word) || is_short;
             let begin_alike = |most| word.chars().take(most).eq(other.chars().take(most));
             let is_near = begin_alike(4) || begin_alike(1) && strsim::osa_distance(word, other) <= least / 2;
             least > 2 && !word.ends_with(|c: char| c.is_ascii_digit()) && (is_start || least > 4 && is_near)
@@ -260,6 +263,18 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
 /// The variables that rules set.
 fn set_variables(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
     items(spec.get("rules")).flat_map(|rule| entries(rule.get("env")))
+}
+
+/// Adds the labels of nodes by which pods are spread.
+fn add_topology_keys<'n>(node: &'n Node, keys: &mut Vec<(&'n str, Span)>) {
+    match &node.content {
+        Content::List(items) => items.iter().for_each(|item| add_topology_keys(item, keys)),
+        Content::Map(fields) => fields.iter().for_each(|field| match &*field.key {
+            "topologyKey" => keys.extend(text(&field.value)),
+            _ => add_topology_keys(&field.value, keys),
+        }),
+        Content::Scalar { .. } => {}
+    }
 }
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {

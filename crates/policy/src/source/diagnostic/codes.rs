@@ -42,6 +42,7 @@ codes! {
     TEXT_NOT_EXPRESSION = "text_not_expression",
     ODD_TEXT = "odd_text",
     ALWAYS_FALSE = "always_false",
+    ALWAYS_TRUE = "always_true",
     UNLIKE_TYPES = "unlike_types",
     UNKNOWN_ENUM_VALUE = "unknown_enum_value",
     UNKNOWN_TABLE_KEY = "unknown_table_key",
