@@ -150,7 +150,9 @@ fn commands(workflow: &Value) -> String {
 
 pub(crate) fn the_workflows_run_the_checks_and_the_scripts() {
     let (checks, release) = (workflow("ci.yml"), workflow("release.yml"));
-    assert!(commands(&checks).lines().any(|line| line == ".ci/run"));
+    for script in [".ci/run", ".ci/crates"] {
+        assert!(commands(&checks).lines().any(|line| line == script), "{script}");
+    }
     // In YAML 1.1, `on` is no string.
     assert!(
         read(&root().join(".github/workflows/release.yml"))
