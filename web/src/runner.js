@@ -20,9 +20,9 @@ export class Runner {
   }
 
   async #start(args, files, read) {
-    const module = await this.#module;
+    // It starts while the program is compiled.
     this.#worker ??= new Worker("worker.js", { type: "module" });
-    const worker = this.#worker;
+    const [worker, module] = [this.#worker, await this.#module];
     return new Promise((resolve) => {
       const end = (message) => {
         worker.terminate();
