@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::counters::Traffic;
 use super::origin::{Origin, records, unwrapped};
 use super::pods::{Variables, container_with_devices, variables};
-use super::process::{Position, Process, name};
+use super::process::{Position, Process, name, text};
 use super::signatures::{LineMeaning, Signatures};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
@@ -205,7 +205,7 @@ impl<'k> Log<'k> {
                 }
                 LineMeaning::Facts(groups) => groups,
             };
-            let group = |name: &str| groups.name(name).map(|group| group.as_str());
+            let group = |name: &str| text(&groups, name);
             let row = (group("size").map(str::parse), group("busbw").map(str::parse));
             if let (Some(Ok(size)), Some(Ok(busbw))) = row
                 && self.rows.len() < MOST_ROWS

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regex::Captures;
+use regex::bytes::Captures;
 
 use super::counters::Traffic;
 
@@ -103,24 +103,29 @@ pub(super) struct Named {
     pub(super) at: Position,
 }
 
+/// The text of a group, which begins and ends at a character of ASCII.
+pub(super) fn text<'l>(groups: &Captures<'l>, name: &str) -> Option<&'l str> {
+    str::from_utf8(groups.name(name)?.as_bytes()).ok()
+}
+
 impl Process {
     /// Adds what has no process: the release in older ones, the hosts of nccl-tests, and the provider of NIXL.
     pub(super) fn add_version(&mut self, groups: &Captures<'_>) {
-        if let Some(host) = groups.name("listed") {
-            insert(&mut self.listed, MOST, shortened(host.as_str()));
+        if let Some(host) = text(groups, "listed") {
+            insert(&mut self.listed, MOST, shortened(host));
         }
-        if let Some(provider) = groups.name("carrier") {
-            insert(&mut self.transports, MOST_NAMES, shortened(provider.as_str()));
+        if let Some(provider) = text(groups, "carrier") {
+            insert(&mut self.transports, MOST_NAMES, shortened(provider));
         }
-        if let (Some(library), Some(version)) = (groups.name("library"), groups.name("version")) {
-            let version = format!("{}CCL {}", library.as_str(), version.as_str());
+        if let (Some(library), Some(version)) = (text(groups, "library"), text(groups, "version")) {
+            let version = format!("{library}CCL {version}");
             self.version.get_or_insert_with(|| shortened(&version));
         }
     }
 
     /// Adds the values of the groups of a pattern.
     pub(super) fn add(&mut self, line: &str, groups: &Captures<'_>) {
-        let text = |name: &str| groups.name(name).map(|group| group.as_str());
+        let text = |name: &str| text(groups, name);
         let number = |name: &str| text(name).and_then(|text| text.parse::<u32>().ok());
         let kept = |name: &str| text(name).map(shortened);
         self.add_version(groups);

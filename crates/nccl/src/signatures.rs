@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use regex::Captures;
+use regex::bytes::Captures;
 use serde_json::Value;
 
 use fabric_yaml as yaml;
@@ -94,14 +94,19 @@ impl Signatures {
         found.sort_unstable();
         found.dedup();
         let Tables { lines, causes, facts, .. } = &self.tables;
-        let matches = |pattern: &Pattern| pattern.0.is_match(line);
+        let matches = |pattern: &Pattern| pattern.is_match(line);
         let is_said = |pattern: &Option<Pattern>, unless: &Option<Pattern>| {
             !unless.as_ref().is_some_and(matches) && pattern.as_ref().is_none_or(matches)
         };
         let said = |at: usize| {
             if let Some(of_line) = lines.get(at) {
                 let is_other = of_line.unless.as_ref().is_some_and(matches);
-                return of_line.pattern.0.captures(line).filter(|_| !is_other).map(LineMeaning::Facts);
+                return of_line
+                    .pattern
+                    .0
+                    .captures(line.as_bytes())
+                    .filter(|_| !is_other)
+                    .map(LineMeaning::Facts);
             }
             let at = at - lines.len();
             let Some(fact) = at.checked_sub(causes.len()) else {
@@ -118,10 +123,10 @@ impl Signatures {
     pub(super) fn network(&self, name: &str, process: &Process) -> (NetworkKind, Option<&str>) {
         let has_gdr = process.with_gdr > 0;
         let is = |pattern: &Option<Pattern>, texts: &BTreeSet<String>| {
-            pattern.as_ref().is_none_or(|one| texts.iter().any(|text| one.0.is_match(text)))
+            pattern.as_ref().is_none_or(|one| texts.iter().any(|text| one.is_match(text)))
         };
         let found = self.tables.networks.iter().find(|known| {
-            known.name.0.is_match(name)
+            known.name.is_match(name)
                 && is(&known.provider, &process.providers)
                 && is(&known.devices, &process.devices)
                 && known.gdr.is_none_or(|gdr| gdr == has_gdr)
@@ -137,7 +142,7 @@ impl Signatures {
             let mut fields = places.filter_map(|place| {
                 let value = at_pointer(pod, &place)?;
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let matches = cause.pattern.as_ref().is_none_or(|pattern| pattern.0.is_match(&text));
+                let matches = cause.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text));
                 matches.then(|| format!("{}: {text}", field_path(pod, &place)))
             });
             let field = fields.next().filter(|_| cause.without.as_ref().is_none_or(is_absent))?;
