@@ -10,7 +10,7 @@ use fabric_policy::matcher::Match;
 use fabric_policy::overlay::Write;
 use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
 use fabric_policy::work::Work;
-use fabric_policy::{Diagnostic, OnConflict, PodContext, Policy, SourceError};
+use fabric_policy::{Diagnostic, Effect, OnConflict, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
 use super::expressions::reads;
@@ -28,6 +28,8 @@ struct Seen {
     meets_match: bool,
     /// The number of samples that the policy matches.
     matched: usize,
+    /// The number of those that no check refuses or skips.
+    injected: usize,
     /// The number of samples that each check reports.
     reported: BTreeMap<String, usize>,
     /// The paths of values that two rules set differently, by the rule whose value the pod does not get.
@@ -39,23 +41,19 @@ struct Seen {
 
 /// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
-    let (context, mut seen) = (context(policy), Seen::default());
-    for (at, (_, pod)) in samples(policy).enumerate() {
-        if loading.ended().is_some() {
-            break;
-        }
-        let work = loading.for_input(pod.to_string().len());
-        let context = PodContext { work: Some(work.clone()), ..context.clone() };
-        seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
-        if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {
-            let mut log = ChangeLog::new(&context);
-            log.trace = Some(Box::default());
-            let mutation = inject(policy, analysis, pod, &context, &mut log);
-            seen.add(policy, &mutation, &log.trace.unwrap_or_default());
-        }
-        loading.count_all(&work);
+    let seen = Seen::of_samples(policy, loading);
+    if seen.injected > 0 {
+        return seen.findings(policy);
     }
-    seen.findings(policy)
+    // Checks refuse all samples. What the pods would get without these is as it is for pods that pass them.
+    let mut definition = policy.definition().clone();
+    definition.checks.iter_mut().filter(|check| check.effect == Effect::Refuse).for_each(|check| {
+        check.effect = Effect::Warn;
+    });
+    match Policy::new(definition, policy.overrides().clone(), loading) {
+        Ok(lenient) => Seen::of_samples(&lenient, loading).findings(&lenient),
+        Err(_) => seen.findings(policy),
+    }
 }
 
 /// Returns whether a pod with one of the annotations of `match` meets its keys other than the condition.
@@ -70,6 +68,26 @@ fn meets_match(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
 }
 
 impl Seen {
+    fn of_samples(policy: &Policy, loading: &Work) -> Self {
+        let (context, mut seen) = (context(policy), Self::default());
+        for (at, (_, pod)) in samples(policy).enumerate() {
+            if loading.ended().is_some() {
+                break;
+            }
+            let work = loading.for_input(pod.to_string().len());
+            let context = PodContext { work: Some(work.clone()), ..context.clone() };
+            seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
+            if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {
+                let mut log = ChangeLog::new(&context);
+                log.trace = Some(Box::default());
+                let mutation = inject(policy, analysis, pod, &context, &mut log);
+                seen.add(policy, &mutation, &log.trace.unwrap_or_default());
+            }
+            loading.count_all(&work);
+        }
+        seen
+    }
+
     fn add(&mut self, policy: &Policy, Mutation { outcome, warnings, .. }: &Mutation, trace: &Trace) {
         let rules = &policy.definition().rules;
         let rank = |name: &str| rules.iter().find(|rule| rule.name == name).map(|rule| rule.rank);
@@ -85,6 +103,7 @@ impl Seen {
         let (Outcome::Mutated(Mutated { pod, .. }) | Outcome::Unchanged { pod, .. }) = outcome else {
             return;
         };
+        self.injected += 1;
         for outcome in &trace.outcomes {
             self.written.add(pod, outcome);
             let FieldOutcome { author, pointer, state, .. } = outcome;

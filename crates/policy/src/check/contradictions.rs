@@ -18,6 +18,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     found.extend(definition.rules.iter().flat_map(defaults));
     found.extend(capabilities(definition));
     found.extend(privileged(definition));
+    found.extend(gpu_among_devices(definition));
     found.extend(networks(definition));
     found.extend(huge_pages(definition));
     found.extend(parameters_without_effect(definition));
@@ -125,19 +126,32 @@ fn capabilities(definition: &Definition) -> Vec<Diagnostic> {
     list("drop").filter(is_added).map(finding).collect()
 }
 
-/// A privileged container without the escalation that the API server requires of one.
-fn privileged(definition: &Definition) -> Option<Diagnostic> {
-    let set = |field: &'static str, value: bool| {
-        let is_it = move |write: &Write<'_>| {
-            write.path == ["securityContext", field] && write.value.as_value() == Some(&value.into())
+/// Privileged containers without the escalation that the API server requires of them.
+fn privileged(definition: &Definition) -> Vec<Diagnostic> {
+    let selected = definition.rules.iter().flat_map(|rule| rule.additions_to(&Section::Selected));
+    let named = named_containers(definition).map(|(_, addition)| vec![addition]);
+    let finding = |additions: Vec<&Addition>| {
+        let set = |field: &'static str, value: bool| {
+            let is_it = move |write: &Write<'_>| {
+                write.path == ["securityContext", field] && write.value.as_value() == Some(&value.into())
+            };
+            additions.iter().flat_map(|addition| addition.writes()).find(is_it)
         };
-        let selected = definition.rules.iter().flat_map(|rule| rule.additions_to(&Section::Selected));
-        selected.flat_map(Addition::writes).find(is_it)
+        let escalation = set("privileged", true).and_then(|_| set("allowPrivilegeEscalation", false))?;
+        let message = "the API server refuses `allowPrivilegeEscalation: false` of a privileged container";
+        let warning = Diagnostic::warning(CONFLICTING_FIELDS, escalation.span(), message);
+        Some(warning.hint("remove it, or `privileged: true`: one of the two is always left out"))
     };
-    let escalation = set("privileged", true).and_then(|_| set("allowPrivilegeEscalation", false))?;
-    let message = "the API server refuses `allowPrivilegeEscalation: false` of a privileged container";
-    let warning = Diagnostic::warning(CONFLICTING_FIELDS, escalation.span(), message);
-    Some(warning.hint("remove it, or `privileged: true`: one of the two is always left out"))
+    named.chain([selected.collect()]).filter_map(finding).collect()
+}
+
+/// A GPU among the devices: a container that requests one is taken for a container with devices of its own.
+fn gpu_among_devices(definition: &Definition) -> Option<Diagnostic> {
+    let devices = definition.spec.get("devices")?.get("resources")?.one_or_items();
+    let is_gpu = |name: &str| definition.gpus.resources.iter().any(|gpu| gpu == name);
+    let device = devices.iter().find(|device| device.text().is_some_and(|name| is_gpu(&name.text)))?;
+    let message = "a GPU among the devices: containers that request it get no other devices";
+    Some(Diagnostic::warning(CONFLICTING_FIELDS, device.span, message).hint("name it in `gpus` only"))
 }
 
 /// Networks for pods that a rule puts into the network of their nodes.
