@@ -4,10 +4,10 @@
 //! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/1.1 from
 //! this one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
 //! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
-//! floor; then memory at rest and the time from start to ready, also with nodes that are watched, of which 500 change
-//! each second. `--nodes` prints that alone. `--seconds 5` and `--rounds 5` are for longer
-//! runs, `--concurrency 16` for another number of requests in flight. `--sustained 600` prints how memory grows in so
-//! many seconds at half of the most requests.
+//! floor; and memory at rest and the time from start to ready. `--nodes` prints the same with nodes that are watched, of
+//! which 500 change each second. `--seconds 5` and `--rounds 5` are for longer runs, `--concurrency 16` for another number
+//! of requests in flight. `--sustained 600` prints how memory grows in so many seconds at half of the most requests.
+//! `benches/figures` writes some of this into `docs/figures.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -211,6 +211,9 @@ fn main() {
         }
         if !options.nodes {
             without_nodes(&options).await;
+        }
+        if !options.nodes && options.seconds > 0 {
+            return;
         }
         for count in if options.seconds == 0 { [10, 20] } else { [5_000, 15_000] } {
             with_nodes(count).await;
