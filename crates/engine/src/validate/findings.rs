@@ -10,7 +10,7 @@ use fabric_policy::matcher::Match;
 use fabric_policy::overlay::Write;
 use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
 use fabric_policy::work::Work;
-use fabric_policy::{Diagnostic, Effect, OnConflict, PodContext, Policy, SourceError};
+use fabric_policy::{Diagnostic, Effect, OnConflict, PodContext, Policy, PolicyCheck, SourceError};
 use fabric_yaml::pointer::field_path;
 
 use super::expressions::reads;
@@ -42,14 +42,13 @@ struct Seen {
 /// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
     let seen = Seen::of_samples(policy, loading);
-    if seen.injected > 0 {
+    let refuses = |check: &PolicyCheck| check.effect == Effect::Refuse;
+    let mut definition = policy.definition().clone();
+    if seen.injected > 0 || !definition.checks.iter().any(refuses) {
         return seen.findings(policy);
     }
-    // Checks refuse all samples. What the pods would get without these is as it is for pods that pass them.
-    let mut definition = policy.definition().clone();
-    definition.checks.iter_mut().filter(|check| check.effect == Effect::Refuse).for_each(|check| {
-        check.effect = Effect::Warn;
-    });
+    // If checks refuse all samples, what these would get without them is what pods get that pass the checks.
+    definition.checks.iter_mut().filter(|check| refuses(check)).for_each(|check| check.effect = Effect::Warn);
     match Policy::new(definition, policy.overrides().clone(), loading) {
         Ok(lenient) => Seen::of_samples(&lenient, loading).findings(&lenient),
         Err(_) => seen.findings(policy),

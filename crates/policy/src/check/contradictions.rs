@@ -4,17 +4,19 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::check::{named_containers, writes};
 use crate::definition::{Definition, OnConflict, Rule, keys};
+use crate::expression::Expression;
 use crate::interpolation::{Interpolation, names_in};
 use crate::matcher::ANY_VALUE;
 use crate::overlay::{Addition, Section, Target, Tree, Write};
 use crate::source::{
-    ALWAYS_FALSE, CONFLICTING_FIELDS, CONFLICTING_RULES, DEFAULT_STAYS, Diagnostic, NEVER_INJECTS,
-    UNUSED_PARAMETER, VOLUME_WITHOUT_REQUEST,
+    ALWAYS_FALSE, ALWAYS_TRUE, CONFLICTING_FIELDS, CONFLICTING_RULES, DEFAULT_STAYS, Diagnostic,
+    NEVER_INJECTS, UNUSED_PARAMETER, VOLUME_WITHOUT_REQUEST,
 };
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = excluded_annotations(definition);
     found.extend(definition.rules.iter().filter_map(never));
+    definition.texts(&mut |text| found.extend(text.expressions().filter_map(constant)));
     found.extend(definition.rules.iter().flat_map(defaults));
     found.extend(capabilities(definition));
     found.extend(privileged(definition));
@@ -89,6 +91,22 @@ fn never(rule: &Rule) -> Option<Diagnostic> {
     let when = rule.when.as_ref().filter(|when| when.on_one_line() == "false")?;
     let message = format!("`when` of rule `{}` is always false", rule.name);
     Some(Diagnostic::warning(ALWAYS_FALSE, when.span(), message).hint("remove the rule"))
+}
+
+/// A condition with sides that exclude each other, or of which one always holds.
+fn constant(expression: &Expression) -> Option<Diagnostic> {
+    let value = expression.constant()?;
+    let span = expression.span(0, expression.source().len());
+    let (code, hint) = if value {
+        (ALWAYS_TRUE, "a side is true for each value: correct one of the two, or write `&&` in place of `||`")
+    } else {
+        (
+            ALWAYS_FALSE,
+            "no value makes both sides true: correct one of the two, or write `||` in place of `&&`",
+        )
+    };
+    let message = format!("a part of `{}` is always {value}", expression.source());
+    Some(Diagnostic::warning(code, span, message).hint(hint))
 }
 
 /// Fields of the pod to which the API server gives a value before any webhook sees it.

@@ -12,8 +12,8 @@ use crate::expression::{Comparison, Expression, Path, Use};
 use crate::interpolation::{kind_of, text_of};
 use crate::schema::{Format, Shape};
 use crate::source::{
-    ALWAYS_FALSE, ALWAYS_TRUE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE,
-    UNKNOWN_NAME, UNKNOWN_TABLE_KEY, UNLIKE_TYPES, closest, did_you_mean, suggest,
+    ALWAYS_FALSE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNKNOWN_NAME,
+    UNKNOWN_TABLE_KEY, UNLIKE_TYPES, closest, did_you_mean, suggest,
 };
 
 use values::{Missing, Values, comparable};
@@ -23,7 +23,6 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut selected: HashMap<(String, Path), Result<Values, Missing>> = HashMap::new();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
-            found.extend(expression.constant().map(|value| constant(expression, value)));
             for used in &expression.uses {
                 let place = (used.root.clone(), used.path.clone());
                 let values = selected
@@ -42,21 +41,6 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut known = HashSet::new();
     found.retain(|finding| known.insert(finding.clone()));
     found
-}
-
-/// A condition that is the same for all pods.
-fn constant(expression: &Expression, value: bool) -> Diagnostic {
-    let span = expression.span(0, expression.source().len());
-    let (code, hint) = if value {
-        (ALWAYS_TRUE, "a side is true for each value: correct one of the two, or write `&&` in place of `||`")
-    } else {
-        (
-            ALWAYS_FALSE,
-            "no value makes both sides true: correct one of the two, or write `||` in place of `&&`",
-        )
-    };
-    let message = format!("a part of `{}` is always {value}", expression.source());
-    Diagnostic::warning(code, span, message).hint(hint)
 }
 
 /// A field or key that a value never has.

@@ -8,8 +8,8 @@ use super::tree::{each_mut, levels};
 
 /// The most parts of a condition, and the most combinations of values for which it is evaluated. Longer conditions are not
 /// examined.
-const MOST_PARTS: usize = 64;
-const MOST_COMBINATIONS: usize = 512;
+const MOST_PARTS: usize = 32;
+const MOST_COMBINATIONS: usize = 128;
 
 /// A part that is not looked into, with the values that make a difference to the condition.
 type Operands<'e> = Vec<(&'e IdedExpr, Vec<Value>)>;
