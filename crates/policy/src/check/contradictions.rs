@@ -167,7 +167,7 @@ fn privileged(definition: &Definition) -> Vec<Diagnostic> {
 fn gpu_among_devices(definition: &Definition) -> Option<Diagnostic> {
     let devices = definition.spec.get("devices")?.get("resources")?.one_or_items();
     let is_gpu = |name: &str| definition.gpus.resources.iter().any(|gpu| gpu == name);
-    let device = devices.iter().find(|device| device.text().is_some_and(|name| is_gpu(&name.text)))?;
+    let device = devices.iter().find(|device| device.text().is_some_and(|name| is_gpu(name.text)))?;
     let message = "a GPU among the devices: containers that request it get no other devices";
     Some(Diagnostic::warning(CONFLICTING_FIELDS, device.span, message).hint("name it in `gpus` only"))
 }
