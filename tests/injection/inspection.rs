@@ -33,11 +33,14 @@ fn forbidden() -> Unread {
     Unread::Forbidden(message.to_owned())
 }
 
-/// An object of the rendered chart.
+/// An object of the rendered chart, with its keys in the order of an API server.
 fn rendered(kind: &str, name: &str) -> Value {
     let text = std::fs::read_to_string(root().join("deploy/manifests/fabric-injector.yaml")).unwrap();
     let mut objects = text.split("\n---\n").filter_map(|text| yaml::read_value(text).unwrap().root);
-    objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name).unwrap()
+    let is_it = |object: &Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    let mut object = objects.find(is_it).unwrap();
+    object.sort_all_objects();
+    object
 }
 
 fn list(items: &[Value]) -> Value {

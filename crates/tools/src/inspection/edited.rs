@@ -44,15 +44,20 @@ fn other_field(
     let entries = of_chart.iter().flat_map(|one| list(one, "webhooks").chain([one]));
     let of_chart = entries.into_iter().find(|one| is_same(one))?;
     paths.iter().find_map(|path| {
-        let values = [object, of_chart].map(|one| one.pointer(&format!("/{path}")).unwrap_or(&Value::Null));
-        let field = path.replace('/', ".");
-        match values.map(Value::to_string) {
-            [found, wanted] if found == wanted => None,
-            [found, wanted] if found.len() + wanted.len() > PRINTED => {
-                Some(format!("its `{field}` is not that of the chart"))
-            }
-            [found, wanted] => Some(format!("its `{field}` is `{found}`, and that of the chart `{wanted}`")),
+        let [found, wanted] =
+            [object, of_chart].map(|one| one.pointer(&format!("/{path}")).unwrap_or(&Value::Null));
+        // As values: API servers return maps in another order.
+        if found == wanted {
+            return None;
         }
+        let (field, values) =
+            (path.replace('/', "."), format!("`{found}`, and that of the chart `{wanted}`"));
+        let is_long = values.len() > PRINTED;
+        Some(if is_long {
+            format!("its `{field}` is not that of the chart")
+        } else {
+            format!("its `{field}` is {values}")
+        })
     })
 }
 
