@@ -221,10 +221,12 @@ fn main() {
         if !options.nodes {
             without_nodes(&options).await;
         }
-        if !options.nodes && options.seconds > 0 {
-            return;
-        }
-        for count in if options.seconds == 0 { [10, 20] } else { [5_000, 15_000] } {
+        let counts: &[usize] = match (options.seconds, options.nodes) {
+            (0, _) => &[10, 20],
+            (_, true) => &[5_000, 15_000],
+            (_, false) => &[],
+        };
+        for &count in counts {
             with_nodes(count).await;
             let (still, watching) = (Kind::Watching(count, 0), Kind::Watching(count, 500));
             compare("annotated pod", Kind::Server, still, &payload::annotated(), &options).await;
