@@ -33,7 +33,7 @@ use crate::from_nodes::FromNodes;
 use crate::interpolation::text_of;
 use crate::keys;
 use crate::source::reader::{self, Fields};
-use crate::source::{AMBIGUOUS_SCALAR, Checked, DUPLICATE_NAME, Diagnostic, Problems};
+use crate::source::{AMBIGUOUS_SCALAR, Checked, DUPLICATE_NAME, Diagnostic, Problems, Reported};
 use parameter_type::{article, compare, type_of_values};
 
 /// A parameter as its policy declares it.
@@ -67,8 +67,11 @@ impl Parameter {
             fields.optional("type", |node| reader::one_of(node, "type", keys::TYPES, ParameterType::WRITTEN));
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
-        let kind = written
-            .and_then(|written| fields.take(written.map_or_else(|| type_of_values(name, node, *span), Ok)));
+        let is_misspelt = fields.misspells("type") || fields.misspells("default");
+        let kind = written.and_then(|written| match written {
+            None if is_misspelt => Err(Reported),
+            written => fields.take(written.map_or_else(|| type_of_values(name, node, *span), Ok)),
+        });
         let Ok(kind) = kind else {
             // The values depend on the type.
             for key in keys::PARAMETER.names() {

@@ -23,7 +23,7 @@ pub(super) fn finding(entry: &Entry<Node>) -> Option<Diagnostic> {
 /// The warning at a place for the value of a variable that its library does not know, or reads as another.
 pub fn wrong_value(key: &str, own: &str, span: Span) -> Option<Diagnostic> {
     // In a list of words, a `;` begins the part of another function.
-    let is_odd = |c| matches!(c, ' ' | '|') || c == ';' && !NAMES.values.contains_key(key);
+    let is_odd = |c| matches!(c, ' ' | '|') || c == ';' && NAMES.words(key).is_none();
     let is_list = NAMES.lists.contains(key) && own.trim().contains(is_odd);
     let list = is_list.then(|| {
         let message = format!("`{key}` is a list, whose items have commas between them and no blanks");
@@ -38,7 +38,7 @@ type Wrong = (&'static str, String, String);
 
 /// A word that is none of the few that the library knows.
 fn unknown_word(key: &str, own: &str) -> Option<Wrong> {
-    let values = NAMES.values.get(key)?;
+    let values = NAMES.words(key)?;
     // `^` excludes some, and a part with a `:` is for one function alone.
     let mut parts = own.trim_start_matches('^').split(',').map(str::trim);
     let part = parts.find(|part| {
@@ -51,10 +51,12 @@ fn unknown_word(key: &str, own: &str) -> Option<Wrong> {
     Some((UNKNOWN_ENUM_VALUE, message, suggest(part, values.iter().map(String::as_str))))
 }
 
-/// What NCCL reads as another whole number, or what is none of those that it has.
+/// What NCCL or libfabric reads as another whole number, or what is none of those that they have.
 fn no_number(key: &str, own: &str) -> Option<Wrong> {
     let is_number = || NAMES.variables.iter().any(|known| known == key);
-    if !key.starts_with("NCCL_") || NAMES.texts.contains(key) || !is_number() {
+    let library =
+        [("NCCL_", "NCCL"), ("FI_", "libfabric")].into_iter().find(|(start, _)| key.starts_with(start))?.1;
+    if NAMES.texts.contains(key) || NAMES.words(key).is_some() || !is_number() {
         return None;
     }
     let own = own.trim();
@@ -64,7 +66,7 @@ fn no_number(key: &str, own: &str) -> Option<Wrong> {
     }
     let (number, is_whole) = read_by_strtoll(own);
     if !is_whole {
-        let message = format!("`{key}` is a whole number: NCCL reads `{own}` as `{number}`");
+        let message = format!("`{key}` is a whole number: {library} reads `{own}` as `{number}`");
         let is_true = ["true", "yes", "on"].contains(&own.to_lowercase().as_str());
         let hint = if is_true { "write `1` for on, and `0` for off" } else { "write a whole number" };
         return Some((UNKNOWN_ENUM_VALUE, message, hint.to_owned()));

@@ -27,6 +27,9 @@ struct Kind {
     known: fn() -> &'static [String],
 }
 
+/// Labels of a policy with which its others are compared.
+const MOST_OWN_LABELS: usize = 64;
+
 /// The kinds of names.
 const KINDS: [Kind; 6] = [
     Kind {
@@ -108,6 +111,7 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     for Kind { what, who, code, names, known } in KINDS {
         let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
         let known: Vec<&str> = of_others.chain(known().iter().map(String::as_str)).collect();
+        let mut labels = BTreeSet::new();
         for (name, span) in names(spec).into_iter().take(MOST).filter(|(name, _)| !known.contains(name)) {
             let is_almost = |known: &&&str| match code {
                 // There are hundreds of them, and a policy can set thousands.
@@ -118,8 +122,9 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
             };
             // A check is about a variable that a rule of the policy sets, too.
             let is_of_others = code == UNKNOWN_VARIABLE && !own.contains(name);
-            let of_own = is_of_others.then_some(&own).into_iter().flatten();
+            let of_own = is_of_others.then_some(&own).into_iter().flatten().chain(&labels);
             if let Some(meant) = known.iter().chain(of_own).find(is_almost) {
+                let who = if labels.contains(meant) { "other lines" } else { who };
                 let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
                 warnings.push(misspelt(code, span, message, meant));
             } else if code == UNKNOWN_VARIABLE
@@ -127,6 +132,10 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
             {
                 let message = format!("the variable `{name}` is not one of `{known}_*`, which {who} have");
                 warnings.push(misspelt(code, span, message, &meant));
+            }
+            // One that is written twice is often written in two ways.
+            if code == UNKNOWN_LABEL && labels.len() < MOST_OWN_LABELS && !name.ends_with('/') {
+                labels.insert(name);
             }
         }
     }
