@@ -112,6 +112,7 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorReplicaMissing",
         "FabricInjectorPodsWithoutFabric",
         "FabricInjectorPodsNotInjected",
+        "FabricInjectorPoliciesDiffer",
         "FabricInjectorReconcileFailed",
         "FabricInjectorReloadFailed",
         "FabricInjectorOverloaded",
@@ -213,7 +214,11 @@ pub(crate) fn alerts_on_nodes_and_advice_exist_where_they_can_fire(helm: &Helm) 
     let has = |values: Value, name: &str| alert(helm, &rules(values), name).is_some();
     assert!(has(json!({}), "FabricInjectorNodesStale") && has(json!({}), "FabricInjectorAdviceUnreachable"));
     assert!(!has(json!({"nodes": {"watch": false}}), "FabricInjectorNodesStale"));
-    assert!(!has(json!({"advice": {"enabled": false}}), "FabricInjectorAdviceUnreachable"));
+    let without = |keys: &[&str]| {
+        let values = keys.iter().map(|key| ((*key).to_owned(), json!({"enabled": false}))).collect();
+        has(Value::Object(values), "FabricInjectorAdviceUnreachable")
+    };
+    assert!(without(&["advice"]) && without(&["policyReview"]) && !without(&["advice", "policyReview"]));
 }
 
 pub(crate) fn the_dashboard_in_the_cluster_is_the_file(helm: &Helm) {
